@@ -71,10 +71,12 @@ def test_blocks_are_as_long_as_memory_allows():
         jax.random.key(0),
         rows,
     )
-    kept = {"num_slots": 1, "keep": None, "moments": None}
+    known = layout.ProgramLayout(
+        shared_minibatch=False, shared_memory=False, num_slots=1, keep=None, moments=None
+    )
 
     def block(**where):
-        return choose_layout(kernel, state, rows, 10_000, 2**28, False, False, **where, **kept)[
+        return choose_layout(kernel, state, rows, 10_000, 2**28, known._replace(**where))[
             0
         ].block_size
 
@@ -89,7 +91,7 @@ def test_what_other_devices_run_draws_the_same(monkeypatch, rows):
     run = functools.partial(
         ewsg.sample, jax.random.key(1), kernel, jnp.zeros(lowering.DIMENSION), rows, 20
     )
-    monkeypatch.setattr(layout, "SMALL", 0)  # both are optimised alike
+    monkeypatch.setattr(layout, "SMALL_STEP_NUMBERS", 0)  # both are optimised alike
     here = run(num_chains=2)
     monkeypatch.setattr(
         jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments)

@@ -199,7 +199,10 @@ TOKENS = {
 """The same of a part of an identifier, between underscores or capitals."""
 PUBLIC = {"RowLaw", "row_law"}
 """Public names that stay as they are, beside a better one."""
-ALIASES = {("ewsg_jax/answers/halve/result.py", "whole")}
+ALIASES = {
+    ("ewsg_jax/answers/halve/result.py", "whole"),
+    ("ewsg_jax/run/stacked.py", "whole"),
+}
 """The same of attributes, each in the file that has it."""
 STORED = {"given", "law", "slope"}
 """Fields of parts and states whose names are in files, or in the digests by which a run resumes."""

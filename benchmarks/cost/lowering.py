@@ -15,12 +15,13 @@ from ewsg_jax.answers.forecast import batches
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.run import chunks
+from ewsg_jax.run.chunks import LoopKind, RunInputs, Span
 from ewsg_jax.run.devices import Placed, advance, checked
 from ewsg_jax.run.keeping import Kept
-from ewsg_jax.run.layout import choose_layout
+from ewsg_jax.run.layout import ProgramLayout, choose_layout
 from ewsg_jax.run.moments import positions
 from ewsg_jax.run.request import Request
-from ewsg_jax.run.starts import first_state
+from ewsg_jax.run.starts import first_states
 from ewsg_jax.vectors import potential
 
 NUM_ROWS, DIMENSION = 10_007, 8
@@ -70,37 +71,38 @@ def built(name: str, **options: Any) -> Kernel:
     )
 
 
+def known_layout(platform: str, shared_minibatch: bool, shared_memory: bool) -> ProgramLayout:
+    """Return how a run that keeps positions is compiled, its blocks apart."""
+    return ProgramLayout(
+        shared_minibatch=shared_minibatch,
+        shared_memory=shared_memory,
+        num_slots=SLOTS,
+        keep=positions,
+        moments=None,
+        accelerator=platform != "cpu",
+    )
+
+
+def arguments(key: jax.Array, num_chains: int) -> tuple[RunInputs, Span]:
+    """Return the keys of a run that keeps every tenth step, and the shapes of a call's steps."""
+    keys: Any = jax.eval_shape(lambda: jax.random.split(key, num_chains))
+    number = jax.ShapeDtypeStruct((), np.int32)
+    alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
+    return RunInputs(keys, key, Kept(0, 10)), Span(number, number, alive)
+
+
 def of_sample(
     kernel: Kernel, rows: Any, num_chains: int, platform: str, shared: bool = False, **kept: Any
 ) -> Sampling:
     """Lower the compiled call of a run of many steps, of which every tenth is kept."""
     key, start = jax.random.key(0), jnp.zeros(DIMENSION)
     request = Request(key, kernel, start, rows, num_chains=num_chains)
-    state, shared_memory, _ = first_state(request)
-    wanted: dict[str, Any] = {
-        "keep": positions,
-        "moments": None,
-        "accelerator": platform != "cpu",
-    } | kept
-    layout, _ = choose_layout(
-        kernel, state, rows, STEPS, MEMORY, shared, shared_memory, num_slots=SLOTS, **wanted
-    )
-    keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number = jax.ShapeDtypeStruct((), np.int32)
-    alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
-    traced = chunks.advance.trace(
-        kernel,
-        layout,
-        keys,
-        key,
-        rows,
-        Kept(0, 10),
-        number,
-        number,
-        state,
-        alive,
-        counted=layout.accelerator,
-    )
+    state, shared_memory, _ = first_states(request)
+    known = known_layout(platform, shared, shared_memory)._replace(**kept)
+    layout, _ = choose_layout(kernel, state, rows, STEPS, MEMORY, known)
+    inputs, span = arguments(key, num_chains)
+    kind = LoopKind(guarded=False, counted=layout.accelerator)
+    traced = chunks.advance.trace(kernel, layout, inputs, rows, span, state, kind=kind)
     program = Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
     block = program.loops(program.main)[0].regions[1].blocks[0]
     return Sampling(
@@ -151,39 +153,16 @@ def over_devices_of(
     key = jax.random.key(0)
     devices = checked(mesh, kernel, rows, parts)
     assert devices is not None
-    placed = Placed(devices, devices.put(rows))
+    placed = Placed(devices, devices.place(rows))
     start = jnp.zeros(DIMENSION)
     request = Request(key, kernel, start, rows, num_chains=num_chains)
-    state, shared_memory, _ = first_state(request._replace(placed=placed))
-    wanted: dict[str, Any] = {"keep": positions, "moments": None, "accelerator": platform != "cpu"}
-    layout, _ = choose_layout(
-        kernel,
-        *placed.of_one(state, shared_memory),
-        STEPS,
-        MEMORY,
-        False,
-        shared_memory,
-        num_slots=SLOTS,
-        **wanted,
-    )
-    keys = jax.eval_shape(lambda: jax.random.split(key, num_chains))
-    number = jax.ShapeDtypeStruct((), np.int32)
-    alive = jax.ShapeDtypeStruct((num_chains,), np.bool_)
-    traced = advance.trace(
-        devices,
-        kernel,
-        layout,
-        keys,
-        key,
-        placed.data,
-        Kept(0, 10),
-        number,
-        number,
-        state,
-        alive,
-        guarded=False,
-        counted=layout.accelerator,
-    )
+    state, shared_memory, _ = first_states(request._replace(placed=placed))
+    one_device = placed.shapes_of_one(state, shared_memory)
+    known = known_layout(platform, False, shared_memory)
+    layout, _ = choose_layout(kernel, *one_device, STEPS, MEMORY, known)
+    inputs, span = arguments(key, num_chains)
+    kind = LoopKind(guarded=False, counted=layout.accelerator)
+    traced = advance.trace(devices, kernel, layout, inputs, placed.data, span, state, kind=kind)
     return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
 
 

@@ -14,7 +14,7 @@ from ewsg_jax.cli.console import DOUBTFUL, STATUS_OF, WRONG
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
-from ewsg_jax.run.budget import num_steps_of
+from ewsg_jax.run.request import num_steps_of
 
 PRICED_ESS = 1_000
 """Effective draws of the run whose cost a plan prints: enough for quantiles (set by hand)."""

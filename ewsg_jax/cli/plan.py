@@ -17,8 +17,8 @@ from ewsg_jax.cli.problem import Regression
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.rows._view import num_rows
-from ewsg_jax.run.budget import steps_reaching, steps_within
-from ewsg_jax.run.checkpoint import RUN
+from ewsg_jax.run.checkpoint import RUN_FILE
+from ewsg_jax.run.request import steps_reaching, steps_within
 
 CHECKPOINT_SECONDS = 30.0
 """Seconds between checkpoints, which a kill loses at most (set by hand)."""
@@ -199,7 +199,7 @@ def _sampled(
 ) -> ewsg.Samples:
     options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
     # A folder without it is of a run that was ended before its first checkpoint.
-    if (checkpoint / RUN).exists():
+    if (checkpoint / RUN_FILE).exists():
         try:
             return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, **options)
         except ValueError as error:

@@ -22,7 +22,7 @@ from ewsg_jax.base.factors import HostFactor, LowRank, factor_of, is_number
 from ewsg_jax.base.typing import Array
 from ewsg_jax.diagnostics._coordinates import coordinates
 from ewsg_jax.diagnostics._summary import check_size
-from ewsg_jax.draws.convergence import FEWEST, ess, mcse
+from ewsg_jax.draws.convergence import FEWEST_CHAIN_DRAWS, ess, mcse
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.run.samples import Samples
 
@@ -88,9 +88,10 @@ def inverse_mass(
     draws, _ = coordinates(samples)
     if not len(draws):
         raise ValueError("samples must have a chain that did not diverge; got none")
-    if draws.shape[1] < FEWEST:
+    if draws.shape[1] < FEWEST_CHAIN_DRAWS:
         raise ValueError(
-            f"samples must have at least {FEWEST} draws of each chain; got {draws.shape[1]}"
+            f"samples must have at least {FEWEST_CHAIN_DRAWS} draws of each chain; got "
+            f"{draws.shape[1]}"
         )
     if not np.isfinite(draws).all():
         raise ValueError(

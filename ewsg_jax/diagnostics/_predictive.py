@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from ewsg_jax.base import checks, products
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Array, Data, P
-from ewsg_jax.draws.likelihoods import CHUNK_SIZE, check_density, mean_of_rows, row_chunks
+from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS, check_density, mean_of_rows, row_chunks
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.run.samples import Samples
 
@@ -33,7 +33,7 @@ class Predictive(NamedTuple):
 
 @reads_now("posterior")
 def log_predictive_density(
-    samples: Samples[P], posterior: Posterior[P], data: Data, *, chunk_size: int = CHUNK_SIZE
+    samples: Samples[P], posterior: Posterior[P], data: Data, *, chunk_size: int = LIKELIHOOD_ROWS
 ) -> np.ndarray:
     """Return the log of the posterior-predictive density of each row, averaged over the draws.
 
@@ -84,7 +84,7 @@ def log_predictive_density(
     return density if has_finite else np.full_like(density, np.nan)
 
 
-def predictive(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Predictive:
+def predictive(samples: Samples, data: Data, *, chunk_size: int = LIKELIHOOD_ROWS) -> Predictive:
     """Judge the posterior-predictive mean on held-out rows, over `samples.finite_draws`.
 
     It is NaN if every chain diverged.
@@ -144,7 +144,7 @@ class Trajectory:
     chain_accuracy: np.ndarray
 
 
-def trajectory(samples: Samples, data: Data, *, chunk_size: int = CHUNK_SIZE) -> Trajectory:
+def trajectory(samples: Samples, data: Data, *, chunk_size: int = LIKELIHOOD_ROWS) -> Trajectory:
     """Judge each kept draw on held-out rows: alone, over chains, and over all draws so far.
 
     The average over chains at one draw is what the EWSG paper reports ("100 independent samples");

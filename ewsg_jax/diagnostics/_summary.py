@@ -285,9 +285,10 @@ def _notes(
         )
     if left == 1:
         notes.append("one chain: R-hat compares chains, so there is none; run at least 4")
-    if draws.shape[1] < convergence.FEWEST:
+    if draws.shape[1] < convergence.FEWEST_CHAIN_DRAWS:
         notes.append(
-            f"fewer than {convergence.FEWEST} draws a chain: no R-hat, ESS or Monte Carlo error"
+            f"fewer than {convergence.FEWEST_CHAIN_DRAWS} draws a chain: no R-hat, ESS or Monte "
+            "Carlo error"
         )
     elif samples is not None and samples.common_start:
         notes.append(

@@ -3,8 +3,8 @@
 By the definitions of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), to the last digits
 what arviz-stats computes of one coordinate at a time; it takes longer to import than most checks.
 
-Arguments are draws of shape (chain, draw, k), results have the shape (k,): NaN where a draw is not
-finite, or chains have fewer than 4.
+Arguments are draws of shape (chain, draw, k), results have the shape (k,): NaN if a draw is not
+finite, or if chains have fewer than 4.
 """
 
 from collections.abc import Callable
@@ -13,25 +13,27 @@ import numpy as np
 
 from ewsg_jax.base.optional import normal_quantile
 
-FEWEST = 4
-"""Draws of a chain below which nothing is known."""
-AT_ONCE = 32
-"""Coordinates whose ranks or autocorrelations are held together."""
-TAIL = (0.05, 0.95)
-"""Quantiles that are to be known."""
-LEAST_SPREAD = 1e-15
-"""Of draws that are not all one number, as a part of the largest: less is rounding."""
-MOST_SHOWN = 1000.0
-"""R-hat above which chains stand still, each at a place of its own: its digits are rounding."""
+FEWEST_CHAIN_DRAWS = 4
+"""Draws of a chain: with fewer, halves have one draw and no variance, and the result is NaN."""
+COORDINATES_PER_BLOCK = 32
+"""Coordinates whose ranks or autocorrelations are held together; it bounds the memory alone."""
+TAIL_QUANTILES = (0.05, 0.95)
+"""Quantiles of the tail effective sample size, as Vehtari et al. (2021) define it."""
+ROUNDING_RANGE = 1e-15
+"""Range of draws, as a part of the largest, up to which they count as one number: a few times
+float64's rounding.
+"""
+MOST_RHAT_SHOWN = 1000.0
+"""R-hat above which chains do not move, each at a point of its own: its digits are rounding."""
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """Return rank-normalised split R-hat: the larger of that of the draws and of how far off the
-    median they are.
+    """Return rank-normalised split R-hat: the larger one of the draws and of their distances from
+    the median.
     """
 
     def of(halves: np.ndarray) -> np.ndarray:
-        # All are as far off where there are only two values: then the first alone is known.
+        # With only two values all distances are equal: then the first R-hat alone is known.
         folded = np.abs(halves - np.median(halves, axis=(0, 1)))
         return np.fmax(_rhat(_scores(halves)), _rhat(_scores(folded)))
 
@@ -51,21 +53,21 @@ def rhat_of_moments(means: np.ndarray, variances: np.ndarray, num_draws: int) ->
 
 
 def ess(draws: np.ndarray) -> np.ndarray:
-    """Return how many independent draws know the mean as well."""
+    """Return how many independent draws estimate the mean as precisely."""
     return _of_halves(_ess, draws)
 
 
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
-    """Return how many independent draws know the middle of the distribution as well: of ranks."""
+    """Return how many independent draws estimate the bulk as precisely: the mean of the ranks."""
     return _of_halves(lambda halves: _ess(_scores(halves)), draws)
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
-    """Return how many independent draws know the 5 and 95 % quantiles as well."""
-    if draws.shape[1] < FEWEST or not draws.size:
+    """Return how many independent draws estimate the 5 and 95 % quantiles as precisely."""
+    if draws.shape[1] < FEWEST_CHAIN_DRAWS or not draws.size:
         return np.full(draws.shape[2], np.nan)
     with np.errstate(all="ignore"):
-        low, high = np.quantile(draws, TAIL, axis=(0, 1))
+        low, high = np.quantile(draws, TAIL_QUANTILES, axis=(0, 1))
         least = np.minimum(ess(1.0 * (draws <= low)), ess(1.0 * (draws <= high)))
     return np.where(np.isfinite(draws).all((0, 1)), least, np.nan)
 
@@ -81,23 +83,23 @@ def mcse(draws: np.ndarray) -> np.ndarray:
 
 def rhat_in_words(value: float, digits: int) -> str:
     """Return an R-hat, with digits behind the point where these say anything."""
-    return f"{value:.{digits}f}" if not value > MOST_SHOWN else f"> {MOST_SHOWN:.0f}"
+    return f"{value:.{digits}f}" if not value > MOST_RHAT_SHOWN else f"> {MOST_RHAT_SHOWN:.0f}"
 
 
 def _of_halves(function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray) -> np.ndarray:
     """Return a function of the first and the last halves of chains, some coordinates at a time."""
-    if draws.shape[1] < FEWEST or not draws.size:
+    if draws.shape[1] < FEWEST_CHAIN_DRAWS or not draws.size:
         return np.full(draws.shape[2], np.nan)
     half, parts = draws.shape[1] // 2, []
-    for first in range(0, draws.shape[2], AT_ONCE):
-        some = draws[..., first : first + AT_ONCE]
+    for first in range(0, draws.shape[2], COORDINATES_PER_BLOCK):
+        block = draws[..., first : first + COORDINATES_PER_BLOCK]
         with np.errstate(all="ignore"):
-            parts.append(function(np.concatenate([some[:, :half], some[:, -half:]])))
+            parts.append(function(np.concatenate([block[:, :half], block[:, -half:]])))
     return np.where(np.isfinite(draws).all((0, 1)), np.concatenate(parts), np.nan)
 
 
 def _scores(draws: np.ndarray) -> np.ndarray:
-    """Return quantiles of the normal law in place of ranks (Blom 1958), tied ones their mean."""
+    """Return normal scores of the ranks (Blom 1958), tied draws the score of their mean rank."""
     flat = draws.reshape(-1, draws.shape[2])
     order = np.argsort(flat, axis=0)
     ordered, number = np.take_along_axis(flat, order, 0), np.arange(len(flat))[:, None]
@@ -132,8 +134,8 @@ def _ess(chains: np.ndarray) -> np.ndarray:
     lags = np.fft.irfft(power.mean(1), axis=1)[:, :num_draws] / num_draws
     # Around each chain's own mean, and what the means differ by.
     inside = lags[:, :1] * num_draws / (num_draws - 1)
-    whole = lags[:, :1] + means.var(1, ddof=1)[:, None]
-    related = 1 - (inside - lags) / whole
+    total = lags[:, :1] + means.var(1, ddof=1)[:, None]
+    related = 1 - (inside - lags) / total
     related[:, 0] = 1
 
     num_pairs = max(1, (num_draws - 1) // 2)
@@ -146,5 +148,5 @@ def _ess(chains: np.ndarray) -> np.ndarray:
     time = 2 * np.sum(np.where(number < end, least, 0), axis=1) - 1
     time += np.take_along_axis(at_end, end, 1)[:, 0]
     effective = count / np.maximum(time, 1 / np.log10(count))
-    least = LEAST_SPREAD * np.abs(chains).max((0, 1))
+    least = ROUNDING_RANGE * np.abs(chains).max((0, 1))
     return np.where(np.ptp(chains, axis=(0, 1)) <= least, count, effective)

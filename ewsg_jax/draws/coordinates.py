@@ -11,11 +11,13 @@ from ewsg_jax.vectors.layout import coordinate_names, name_of_leaf
 
 Names = Sequence[str] | None
 CONVERGED = 1.1
-"""R-hat above which chains are not of one law."""
+"""R-hat above which chains are taken to have different distributions: the customary bound of
+Gelman and Rubin, as Vehtari et al. (2021) recommend 1.01 for chains that are to be reported.
+"""
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
-    """Return leaves by place in the tree; one that is the whole tree by the name `single`."""
+    """Return leaves by their places in a pytree; a single array by the name `single`."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {name_of_leaf(path, single): x for path, x in leaves}
 
@@ -28,14 +30,16 @@ def flattened(
     Raises:
         ValueError: there is another number of names than of coordinates.
     """
-    parts, own = [], []
+    parts, coordinates = [], []
     for leaf_name, leaf in leaves.items():
         shape = leaf.shape[2:]
         parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
-        own += coordinate_names(leaf_name, shape)
-    if names is not None and len(names) != len(own):
-        raise ValueError(f"names must be {len(own)}, one for each coordinate; got {len(names)}")
-    return np.concatenate(parts, axis=2), tuple(own if names is None else names)
+        coordinates += coordinate_names(leaf_name, shape)
+    if names is not None and len(names) != len(coordinates):
+        raise ValueError(
+            f"names must be {len(coordinates)}, one for each coordinate; got {len(names)}"
+        )
+    return np.concatenate(parts, axis=2), tuple(coordinates if names is None else names)
 
 
 def with_digits(value: float | np.ndarray, sd: float | np.ndarray) -> str:

@@ -14,12 +14,12 @@ from ewsg_jax.base.typing import Data, PyTree
 from ewsg_jax.draws.predict import prepare, run
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 
-CHUNK_SIZE = 8192
-"""Rows evaluated at once."""
-COPIES = 3
-"""Arrays of draws × rows that a leave-one-out estimate holds: itself, and two in the making."""
-SMALL = 2**24
-"""Bytes so few that the system is not asked whether it has them."""
+LIKELIHOOD_ROWS = 8192
+"""Rows evaluated at once, by default: bounds the memory. Set by hand."""
+LOO_COPIES = 3
+"""Arrays of draws × rows that a leave-one-out estimate holds: the result and two temporaries."""
+UNCHECKED_BYTES = 2**24
+"""Bytes so few that the system is not asked whether it has them: that takes 0.1 ms."""
 
 
 def check_density(posterior: Any) -> Posterior:
@@ -69,12 +69,12 @@ def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) ->
     rows = jax.eval_shape(lambda: jax.tree.map(lambda x: jnp.asarray(x[:1]), data))
     dtype = jax.eval_shape(posterior.log_likelihoods, first, rows).dtype
     _check_fits(chains * length, n, dtype.itemsize)
-    found, before, program = np.empty((chains, length, n), dtype), 0, None
+    values, before, program = np.empty((chains, length, n), dtype), 0, None
     for rows, count in row_chunks(data, chunk_size):
         program = program or prepare(draws, posterior.log_likelihoods, rows, "none", None)
-        found[..., before : before + count] = run(program, rows)[..., :count]
+        values[..., before : before + count] = run(program, rows)[..., :count]
         before += count
-    return found
+    return values
 
 
 def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
@@ -88,10 +88,10 @@ def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
 
 def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
     needed = num_draws * num_rows * itemsize
-    free = free_on_the_host() if needed * COPIES > SMALL else None
-    if free is not None and needed * COPIES > free:
+    free = free_on_the_host() if needed * LOO_COPIES > UNCHECKED_BYTES else None
+    if free is not None and needed * LOO_COPIES > free:
         raise ValueError(
             f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, "
-            f"{COPIES} times {needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are free: "
-            "sample with a larger thin, or take fewer rows, a random part of them"
+            f"{LOO_COPIES} times {needed / 2**30:.3g} GiB; got {free / 2**30:.3g} GiB that are "
+            "free: sample with a larger thin, or take fewer rows, a random part of them"
         )

@@ -13,7 +13,7 @@ from ewsg_jax.base import checks, jaxprs, products, pytrees
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, PyTree
 
-MEMORY = 64 * 2**20
+CHUNK_BYTES = 64 * 2**20
 """Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""
 
 
@@ -26,7 +26,7 @@ def predict(
     keep_draws: bool = False,
     chunk_size: int | None = None,
 ) -> PyTree:
-    """Return what `Samples.predict` does, of all draws: a tree with leading axes (chain, draw).
+    """Return what `Samples.predict` does, of all draws: a pytree with leading axes (chain, draw).
 
     Draws with a number that is not finite count like the others, so they show in the result.
     """
@@ -70,7 +70,7 @@ def prepare(
     checks.held("draws", draws)
     # On the host: only a chunk of draws is on the device at a time.
     draws = jax.tree.map(np.asarray, draws)
-    checks.function("function", function, "(position, inputs) -> tree of arrays")
+    checks.function("function", function, "(position, inputs) -> pytree of arrays")
     checks.held("inputs", inputs)
     _numeric("inputs", inputs)
     function = products.in_full(function)
@@ -78,7 +78,7 @@ def prepare(
         draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none"
     )
     size = (
-        max(1, MEMORY // max(draw_bytes, 1))
+        max(1, CHUNK_BYTES // max(draw_bytes, 1))
         if chunk_size is None
         else checks.integer("chunk_size", chunk_size)
     )
@@ -135,11 +135,11 @@ def _write(array: np.ndarray, first: int, values: np.ndarray) -> None:
 
 
 def _lengths(draws: PyTree) -> tuple[int, int]:
-    """Check a tree of draws and return its numbers of chains and of draws per chain."""
-    takes = "draws must be a tree of arrays with leading axes (chain, draw)"
+    """Check a pytree of draws and return its numbers of chains and of draws per chain."""
+    takes = "draws must be a pytree of arrays with leading axes (chain, draw)"
     leaves = jax.tree.leaves(_numeric("draws", draws))
     if not leaves:
-        raise ValueError(f"{takes}; got a tree without leaves, {checks.describe(draws)}")
+        raise ValueError(f"{takes}; got a pytree without leaves, {checks.describe(draws)}")
     shapes = {np.shape(x)[:2] for x in leaves}
     if len(shapes) > 1 or len(shape := next(iter(shapes))) < 2:
         raise ValueError(
@@ -153,13 +153,13 @@ def _lengths(draws: PyTree) -> tuple[int, int]:
 
 
 def _numeric(name: str, tree: PyTree) -> PyTree:
-    """Check that a tree holds arrays and numbers only."""
+    """Check that a pytree holds arrays and numbers only."""
     # Strings and objects have no dtype that JAX knows, and fail there without a name.
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind in "OSUM":
             where = f"{name}{jax.tree_util.keystr(path)}"
             raise TypeError(
-                f"{name} must be a tree of arrays or numbers; {where} is {checks.describe(leaf)}"
+                f"{name} must be a pytree of arrays or numbers; {where} is {checks.describe(leaf)}"
             )
     return tree
 
@@ -169,7 +169,7 @@ def _examine(
 ) -> tuple[PyTree, int]:
     """Return the output's shapes and the bytes one draw needs, largest intermediate included."""
     position = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x[0, 0]), draws)
-    takes = "function must be (position, inputs) -> tree of floating-point arrays"
+    takes = "function must be (position, inputs) -> pytree of floating-point arrays"
     try:
         program, output = jax.make_jaxpr(function, return_shape=True)(position, inputs)
     except Exception as error:
@@ -189,9 +189,9 @@ def _examine(
 
 
 def _largest_intermediate(program: Any) -> int:
-    """The bytes of the largest array that a program or one of those inside it makes."""
-    made = [v.aval for line in jaxprs.equations(program) for v in line.outvars]
-    return max((pytrees.num_bytes(each) for each in made if hasattr(each, "shape")), default=0)
+    """Return the bytes of the largest array that a program, inner ones included, makes."""
+    arrays = [v.aval for line in jaxprs.equations(program) for v in line.outvars]
+    return max((pytrees.num_bytes(x) for x in arrays if hasattr(x, "shape")), default=0)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "reduce"))

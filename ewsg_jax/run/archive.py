@@ -4,9 +4,9 @@ them.
 The draws of a position `{"a": …}` are the entry `draws['a']`, the last momenta
 `state.dynamics.momentum`: `numpy.load` reads them. Nothing is pickled, and no class is named.
 
-The text describes trees of dictionaries, lists, tuples and None. The structure of others is not in
-a file. That of a state is the structure of what the kernel's `init` returns. That of a position
-with classes in it, such as a named tuple or the parameters of a network, is asked for.
+The text describes pytrees of dictionaries, lists, tuples and None. The structure of others is not
+in a file: a state has the structure of what the kernel's `init` returns, and the structure of a
+position with classes in it, such as a named tuple or the parameters of a network, is an argument.
 """
 
 import ast
@@ -27,8 +27,9 @@ from ewsg_jax.base.typing import PyTree
 from ewsg_jax.run.host import is_key
 
 FORMAT, ABOUT, POSITION = "ewsg_jax 1", "about", "position"
+"""The version that a file names, its entry of text, and the mark of a position in a structure."""
 KEYS_OF = "keys of "
-"""Begins what is said of the dtype of PRNG keys; their implementation follows."""
+"""The dtype of PRNG keys in a file begins with it; their implementation follows."""
 
 
 class UnreadableError(ValueError):
@@ -41,14 +42,14 @@ class Contents(NamedTuple):
     Attributes:
         holds: what it is a file of.
         about: all that is not in arrays.
-        arrays: by name.
+        arrays: the arrays by name.
     """
 
     holds: str
     about: dict[str, Any]
     arrays: dict[str, Any]
 
-    def told(self, name: str, kind: Any = object) -> Any:
+    def entry(self, name: str, kind: Any = object) -> Any:
         """Return what the text says under a name.
 
         Raises:
@@ -59,7 +60,7 @@ class Contents(NamedTuple):
         return self.about[name]
 
     def tree(self, name: str, like: PyTree) -> PyTree:
-        """Return the tree that was written under a name, in the structure of another one.
+        """Return the pytree that was written under a name, in the structure of another one.
 
         Raises:
             UnreadableError: an array is missing.
@@ -79,20 +80,20 @@ class Contents(NamedTuple):
         return self.arrays[name]
 
     def under(self, name: str) -> dict[str, Any]:
-        """Return the arrays of one tree."""
+        """Return the arrays of one pytree."""
         return {one: x for one, x in self.arrays.items() if one.startswith(name)}
 
 
 def entries(name: str, tree: PyTree) -> dict[str, Any]:
-    """Return the leaves of a tree by the names that they have in a file, in the tree's order."""
-    found: dict[str, Any] = {}
+    """Return the leaves of a pytree in order, by the names that they have in a file."""
+    leaves: dict[str, Any] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         entry = name + jax.tree_util.keystr(path)
         # A class may give two children one key.
-        while entry in found:
+        while entry in leaves:
             entry += "'"
-        found[entry] = leaf
-    return found
+        leaves[entry] = leaf
+    return leaves
 
 
 def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -123,8 +124,8 @@ def read(path: Path, *holds: str, without: str | None = None) -> Contents:
 
     Args:
         path: of the file.
-        holds: the kinds.
-        without: arrays whose names begin so are left out, unread.
+        holds: the kinds; none: any kind.
+        without: arrays whose names begin with it are left out, unread. Default: all are read.
 
     Raises:
         UnreadableError: it is not one of them, or is damaged.
@@ -150,7 +151,7 @@ def _read(file: BinaryIO, holds: tuple[str, ...], without: str | None) -> Conten
         # Before any array is read: a file of another kind may be of any size.
         if about.get("format") != FORMAT:
             raise UnreadableError(f"it is not in the format {FORMAT!r}")
-        if about["holds"] not in holds:
+        if holds and about["holds"] not in holds:
             raise UnreadableError(f"it holds {about['holds']}, not {' or '.join(holds)}")
         wanted = [
             name for name in names if name != ABOUT and not (without and name.startswith(without))
@@ -194,12 +195,12 @@ def _decoded(array: np.ndarray, dtype: str | None) -> Any:
 
 
 def describe(tree: PyTree, position: PyTree, name: str) -> str:
-    """Return a plain tree as a literal of Python with 0 for each array.
+    """Return a plain pytree as a literal of Python with 0 for each array.
 
     Args:
-        tree: the tree.
-        position: a tree whose structure may occur in it; the text has "position" there.
-        name: what the tree is called in messages.
+        tree: the pytree.
+        position: a pytree whose structure may occur in it; the text has "position" there.
+        name: what the pytree is called in messages.
 
     Raises:
         TypeError: there is another class in it.
@@ -215,7 +216,7 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
     )
     if not is_plain(marked):
         raise TypeError(
-            f"{name} must be of dictionaries, lists, tuples, arrays and trees of the position's "
+            f"{name} must be of dictionaries, lists, tuples, arrays and pytrees of the position's "
             "structure to be saved: give sample a function keep that returns such; got "
             f"{checks.describe(tree)}"
         )
@@ -223,7 +224,7 @@ def describe(tree: PyTree, position: PyTree, name: str) -> str:
 
 
 def is_plain(tree: PyTree) -> bool:
-    """Return whether a tree is of dictionaries, lists, tuples and None: a literal describes it."""
+    """Return whether a literal describes a pytree: dictionaries, lists, tuples and None."""
     marked = jax.tree.map(lambda _: 0, tree)
     try:
         return jax.tree.structure(ast.literal_eval(repr(marked))) == jax.tree.structure(marked)
@@ -232,12 +233,11 @@ def is_plain(tree: PyTree) -> bool:
 
 
 def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
-    """Return a tree of the structure that was described.
+    """Return a pytree of the structure that was described.
 
     Args:
         described: what `describe` returned.
-        position: returns a tree of the position's structure; called only where there is such a
-            tree.
+        position: returns a pytree of the position's structure; called only if there is such a part.
 
     Raises:
         UnreadableError: it describes none.
@@ -245,7 +245,7 @@ def structure(described: Any, position: Callable[[], PyTree]) -> PyTree:
     try:
         marked = ast.literal_eval(described)
     except Exception as error:
-        raise UnreadableError(f"it describes no tree: {described!r}") from error
+        raise UnreadableError(f"it describes no pytree: {described!r}") from error
     return jax.tree.map(lambda part: position() if part == POSITION else part, marked)
 
 
@@ -263,7 +263,7 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
 
     Args:
         described: what `describe_position` returned.
-        position: a tree of its structure, needed where that is not plain.
+        position: a pytree of its structure, needed if that is not plain.
 
     Raises:
         UnreadableError: it describes none.
@@ -277,15 +277,15 @@ def position_shapes(described: Any, position: PyTree) -> PyTree:
         shapes = [checks.shapes(x) for x in arrays.values()]
     except Exception as error:
         raise UnreadableError(f"it describes no position: {checks.reason(error)}") from error
-    # The user's tree has the classes, the file the arrays: they must have the same names.
+    # The user's pytree has the classes, the file the arrays: they must have the same names.
     if arrays and list(entries("", like)) == list(arrays):
         return jax.tree.unflatten(jax.tree.structure(like), shapes)
     if POSITION not in described["structure"]:
         raise UnreadableError(f"it describes no position: {described!r}")
     raise ValueError(
-        f"position must be a tree like the run's position, of {len(arrays)} arrays "
+        f"position must be a pytree like the run's position, of {len(arrays)} arrays "
         f"({', '.join(list(arrays)[:3])}{', …' * (len(arrays) > 3)}), for its classes are not kept "
-        "in the file: give load(path, position=…) where the run started, or a tree of that "
+        "in the file: give load(path, position=…) the start of the run, or a pytree of that "
         "structure, such as a new network's parameters (of equinox, eqx.filter(network, "
         f"eqx.is_inexact_array)); got {checks.describe(position)}"
     )

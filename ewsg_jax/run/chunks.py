@@ -7,6 +7,7 @@ into blocks and calls changes nothing.
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,50 @@ from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import LOOP
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, chain_axes
-from ewsg_jax.run import keeping
-from ewsg_jax.run.keeping import Kept, Record
-from ewsg_jax.run.layout import Layout
+from ewsg_jax.run.keeping import Kept, Record, empty_record, record_step
+from ewsg_jax.run.layout import ProgramLayout
+
+
+class RunInputs(NamedTuple):
+    """Arguments of the program that no call of a run changes.
+
+    Attributes:
+        chain_keys: one key per chain, shape (chains,).
+        shared_key: the key of batches that all chains share.
+        kept: which steps are kept.
+    """
+
+    chain_keys: Array
+    shared_key: Key
+    kept: Kept
+
+
+class Span(NamedTuple):
+    """The steps of one call, and the chains that make them.
+
+    Attributes:
+        done: steps of this run made before this call, int32.
+        num_steps: steps to make now, int32; another number compiles nothing.
+        alive: which chains still move if the call is guarded, shape (chains,).
+    """
+
+    done: Any
+    num_steps: Any
+    alive: Any
+
+
+class LoopKind(NamedTuple):
+    """Which of the loops is compiled.
+
+    Attributes:
+        guarded: check every chain after every step, and freeze one that is not finite at its last
+            finite state.
+        counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and
+            a GPU need not ask the host after every step whether there is another.
+    """
+
+    guarded: bool
+    counted: bool
 
 
 class Health(NamedTuple):
@@ -37,8 +79,8 @@ class Call(NamedTuple):
         record: what is kept.
         totals: sums over the steps of what `Info` does not know beforehand, by name, shape
             (chain,).
-        health: of each chain, checked after every step where the call is guarded, else after the
-            last.
+        health: whether each chain is alive, checked after every step if the call is guarded, else
+            after the last.
     """
 
     state: KernelState
@@ -54,99 +96,99 @@ def start(
     """Return the first states of all chains, chain axis first; shared memory from the first."""
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
-    # Of this only the memory is kept, but no key is used twice.
+    # Only its memory is kept, but no key is used twice.
     first = kernel.init(jax.random.fold_in(keys[0], 0), pytrees.take(positions, 0), data)
-    own = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(
+    states = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(
         keys, positions
     )
-    return own._replace(memory=first.memory)
+    return states._replace(memory=first.memory)
 
 
-def call(
-    kernel: Kernel,
-    layout: Layout,
-    chain_keys: Array,
-    shared_key: Key,
-    kept: Kept,
-    data: Data,
-    done: int,
-    num_steps: int,
-    state: KernelState,
-    alive: Array,
-    *,
-    guarded: bool = False,
-    counted: bool | None = None,
-    program: Callable[..., Call] | None = None,
-) -> Call:
-    """Make the steps of `advance`; `counted` as there, by default where it can be and is of use.
+@dataclass(frozen=True)
+class Program:
+    """The compiled loop of one run, with what no call of it changes.
 
-    The program is that of one device, quickly compiled or not, unless one that takes the same is
-    given.
+    Attributes:
+        kernel: the kernel.
+        layout: how the run is compiled.
+        inputs: keys, and which steps are kept; or their shapes, to compile only.
+        loop: `advance` or `advance_small`, or one over several devices that takes the same.
     """
-    # A loop of known length does not ask the device whether it ends: worth it on an accelerator
-    # alone.
-    if counted is None:
-        counted = layout.accelerator and num_steps % layout.block_size == 0
-    steps = np.int32(done), np.int32(num_steps)
-    parts = kernel, layout, chain_keys, shared_key, data, kept
-    # Two programs of one function: where steps are small or few it is compiled quickly.
-    if program is None:
-        program = advance_small if layout.small else advance
-    return program(*parts, *steps, state, alive, guarded=guarded, counted=counted)
+
+    kernel: Kernel
+    layout: ProgramLayout
+    inputs: RunInputs
+    loop: Callable[..., Call]
+
+    def __call__(
+        self,
+        data: Data,
+        done: int,
+        num_steps: int,
+        state: KernelState,
+        alive: Array,
+        *,
+        guarded: bool = False,
+        counted: bool | None = None,
+    ) -> Call:
+        """Make the steps of `advance`.
+
+        Args:
+            data: the data, or a window of them.
+            done: steps of this run made before.
+            num_steps: steps to make now.
+            state: the states after those, whose memory the call takes.
+            alive: which chains still move if the call is guarded, shape (chains,).
+            guarded: see `LoopKind`.
+            counted: see `LoopKind`; default: if it can be and is of use.
+        """
+        # A loop of known length does not ask the device whether it ends: worth it on an accelerator
+        # alone.
+        if counted is None:
+            counted = self.layout.accelerator and num_steps % self.layout.block_size == 0
+        span = Span(np.int32(done), np.int32(num_steps), alive)
+        kind = LoopKind(guarded, counted)
+        return self.loop(self.kernel, self.layout, self.inputs, data, span, state, kind=kind)
+
+    def compile_ahead(self, data: Data, state: KernelState) -> None:
+        """Compile what a call on one device will run, from the shapes of states and keys."""
+        zero = np.int32(0)
+        span = Span(zero, zero, jax.ShapeDtypeStruct(self.inputs.chain_keys.shape, bool))
+        kind = LoopKind(guarded=False, counted=self.layout.accelerator)
+        loop: Any = self.loop
+        parts = self.kernel, self.layout, self.inputs, data, span, state
+        loop.lower(*parts, kind=kind).compile()
 
 
-def compile_ahead(
-    kernel: Kernel,
-    layout: Layout,
-    chain_keys: Any,
-    shared_key: Key,
-    data: Data,
-    kept: Kept,
-    state: KernelState,
-    counted: bool,
-) -> None:
-    """Compile what `call` will run on one device, from the shapes of states and keys."""
-    program = advance_small if layout.small else advance
-    alive, none = jax.ShapeDtypeStruct(chain_keys.shape, bool), np.int32(0)
-    parts = kernel, layout, chain_keys, shared_key, data, kept
-    program.lower(*parts, none, none, state, alive, guarded=False, counted=counted).compile()
+def loop_of(layout: ProgramLayout) -> Callable[..., Call]:
+    """Return the loop for one device: if steps are small or few, the one compiled quickly."""
+    return advance_small if layout.small else advance
 
 
 def _advance(
     kernel: Kernel,
-    layout: Layout,
-    chain_keys: Array,
-    shared_key: Key,
+    layout: ProgramLayout,
+    inputs: RunInputs,
     data: Data,
-    kept: Kept,
-    done: Array,
-    num_steps: Array,
+    span: Span,
     state: KernelState,
-    alive: Array,
     *,
-    guarded: bool = False,
-    counted: bool = False,
+    kind: LoopKind,
 ) -> Call:
-    """Make `num_steps` steps of all chains; another `num_steps` compiles nothing.
+    """Make the steps of a span, of all chains.
 
     Args:
         kernel: the kernel.
         layout: how the run is compiled.
-        chain_keys: one key per chain, shape (chains,).
-        shared_key: the key of batches that all chains share.
+        inputs: keys, and which steps are kept.
         data: the data.
-        kept: which steps are kept.
-        done: steps of this run made before this call.
-        num_steps: steps to make now.
+        span: how many steps were made and are to be made, and which chains are alive.
         state: states with a leading chain axis, but for a memory that the chains share.
-        alive: which chains still move where the call is guarded, shape (chains,).
-        guarded: check every chain after every step, and freeze one that is not finite at its last
-            finite state.
-        counted: `num_steps` is whole blocks: the loop over the steps of one has a known length, and
-            a GPU need not ask the host after every step whether there is another.
+        kind: whether every step is checked, and whether the loop has a known length.
     """
     # All chains are at one step, so the first one's number serves all.
     first_step = jnp.ravel(state.step)[0]
+    kept, done, num_steps = inputs.kept, span.done, span.num_steps
     first_slot = kept.number(done)
     # With one batch for all chains only the noise has an axis of chains.
     axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
@@ -168,12 +210,13 @@ def _advance(
             # A function of the chain's key and the step's number: the same however a run is cut.
             return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
 
-        own = jax.vmap(one_chain, in_axes=(0, state_axes))(chain_keys, state)
+        by_chain = jax.vmap(one_chain, in_axes=(0, state_axes))(inputs.chain_keys, state)
         if not layout.shared_minibatch:
-            return own
-        # One batch of all chains, from a key that belongs to none of them.
+            return by_chain
+        # One batch for all chains, from a key that belongs to none of them.
         first = jax.tree.map(lambda x: x[0], state.dynamics)
-        return Randomness(one_chain(shared_key, state._replace(dynamics=first)).batch, own.noise)
+        shared = one_chain(inputs.shared_key, state._replace(dynamics=first))
+        return Randomness(shared.batch, by_chain.noise)
 
     def block(j: Array, carry: PyTree) -> PyTree:
         start = j * layout.block_size
@@ -182,7 +225,7 @@ def _advance(
         def draw_all() -> Randomness:
             return jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
 
-        # There is always a step left; the condition keeps XLA from making each row number anew for
+        # There is always a step left; the condition keeps XLA from making each row number again for
         # every number of the row that it gathers (measured: a fifth of the time of one chain).
         randomness = jax.lax.cond(
             start < num_steps, draw_all, functools.partial(_zeros, jax.eval_shape(draw_all))
@@ -193,43 +236,44 @@ def _advance(
         def step(i: Array, carry: PyTree) -> PyTree:
             state, record, totals, health = carry
             # The only step of a block is the block: to take it would be to copy its rows.
-            own = pytrees.take(randomness, i if layout.block_size > 1 else 0)
-            moved, info = transition(own, state, data)
+            of_step = pytrees.take(randomness, i if layout.block_size > 1 else 0)
+            moved, info = transition(of_step, state, data)
             totals = jax.tree.map(jnp.add, totals, info)
             # A chain that has diverged stays at its last finite state and counts in no sum.
-            if guarded:
+            if kind.guarded:
                 fine = health.alive & jax.vmap(pytrees.is_finite)(moved.dynamics)
                 fallen = health.alive & ~fine
                 moved = select_chains(fine, moved, state.at_step(moved.step), layout.shared_memory)
                 health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
             # Which slot a step is kept in follows from its number, so nothing is counted in the
             # loop.
-            made = done + start + i + 1
-            before, now = kept.number(made - 1), kept.number(made)
-            counts = health.alive if guarded else None
-            record = keeping.after(
+            num_made = done + start + i + 1
+            before, now = kept.number(num_made - 1), kept.number(num_made)
+            counts = health.alive if kind.guarded else None
+            record = record_step(
                 kernel, layout, record, moved, counts, before - first_slot, now > before
             )
             return moved, record, totals, health
 
-        turns = layout.block_size if counted else jnp.minimum(layout.block_size, num_steps - start)
+        left = num_steps - start
+        turns = layout.block_size if kind.counted else jnp.minimum(layout.block_size, left)
         return jax.lax.fori_loop(0, turns, step, carry)
 
-    record = keeping.nothing(layout, state.position)
+    record = empty_record(layout, state.position)
     info = jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state)
     totals = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
-    health = Health(alive, jnp.full(alive.shape, -1, jnp.int32))
+    health = Health(span.alive, jnp.full(span.alive.shape, -1, jnp.int32))
     num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
     state, record, totals, health = jax.lax.fori_loop(
         0, num_blocks, block, (state, record, totals, health)
     )
-    if not guarded:
+    if not kind.guarded:
         health = health._replace(alive=jax.vmap(pytrees.is_finite)(state.dynamics))
     return Call(state, record, totals, health)
 
 
 _jit = functools.partial(
-    jax.jit, _advance, static_argnames=("layout", "guarded", "counted"), donate_argnames=("state",)
+    jax.jit, _advance, static_argnames=("layout", "kind"), donate_argnames=("state",)
 )
 advance, advance_small = _jit(), _jit(compiler_options=LOOP)
 
@@ -246,18 +290,15 @@ def select_chains(
 def unknown_beforehand(info: Info, counted: bool) -> dict[str, Array]:
     """Return what a run sums up over its steps and does not know without running them.
 
-    Evaluations are among it only where `Kernel.evaluations` cannot say what any steps cost.
+    Evaluations are among it only if `Kernel.evaluations` cannot say what any steps cost.
     """
-    names = [
-        "index_acceptance",
-        "acceptance",
-        "overflow",
-        *(["gradient_evaluations"] if counted else []),
-    ]
-    found = {name: getattr(info, name) for name in names}
+    names = ["index_acceptance", "acceptance", "overflow"]
+    if counted:
+        names.append("gradient_evaluations")
+    arrays = {name: getattr(info, name) for name in names}
     return {
         name: x.astype(jnp.int32) if x.dtype == bool else x
-        for name, x in found.items()
+        for name, x in arrays.items()
         if isinstance(x, jax.Array)
     }
 

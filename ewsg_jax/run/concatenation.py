@@ -10,7 +10,7 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.run.moments import joined
 
-TAKES = "later must be a run that continued from the state of these samples"
+CONTINUATION_TAKES = "later must be a run that continued from the state of these samples"
 
 
 def concatenated(first: Any, later: Any) -> Any:
@@ -26,7 +26,7 @@ def concatenated(first: Any, later: Any) -> Any:
     def mean(name: str) -> np.ndarray:
         return share * getattr(first, name) + (1 - share) * getattr(later, name)
 
-    def put(name: str) -> np.ndarray:
+    def both(name: str) -> np.ndarray:
         return np.concatenate([getattr(first, name), getattr(later, name)])
 
     leaves, structure = jax.tree.flatten(first.draws)
@@ -40,8 +40,8 @@ def concatenated(first: Any, later: Any) -> Any:
         later,
         draws=jax.tree.unflatten(structure, draws),
         moments=None if first.moments is None else joined(first.moments, later.moments),
-        step=put("step"),
-        step_size=put("step_size"),
+        step=both("step"),
+        step_size=both("step_size"),
         evaluations=np.concatenate([first.evaluations, before + later.evaluations]),
         gradient_evaluations=first.gradient_evaluations + later.gradient_evaluations,
         num_steps=first.num_steps + later.num_steps,
@@ -62,8 +62,9 @@ def check(first: Any, later: Any) -> None:
     # A run that failed gives its last state that was kept, which may be of an earlier step.
     if len(first.step) and first.step[-1] > _last_step(first):
         raise ValueError(
-            f"{TAKES}, which must be that after their last draw, of step {first.step[-1]}; got "
-            f"samples whose state is of step {_last_step(first)}: their run had failed"
+            f"{CONTINUATION_TAKES}, which must be that after their last draw, of step "
+            f"{first.step[-1]}; got samples whose state is of step {_last_step(first)}: their run "
+            "had failed"
         )
     # Compared by what is cheap to read, with the first difference in the error.
     for what, one, other in (
@@ -72,16 +73,20 @@ def check(first: Any, later: Any) -> None:
         ("from step {} on", _last_step(first), _last_step(later) - later.num_steps),
     ):
         if one != other:
-            raise ValueError(f"{TAKES}, {what.format(one)}; got one {what.format(other)}")
-    checks.same_tree(f"{TAKES} and keeps what they keep", "draws", _one(later), _one(first))
+            raise ValueError(
+                f"{CONTINUATION_TAKES}, {what.format(one)}; got one {what.format(other)}"
+            )
+    checks.same_tree(
+        f"{CONTINUATION_TAKES} and keeps what they keep", "draws", _one(later), _one(first)
+    )
     if first.keeps_positions != later.keeps_positions:
         kinds = {True: "positions", False: "a function of them"}
         raise ValueError(
-            f"{TAKES} and keeps what they keep, {kinds[first.keeps_positions]}; got one that keeps "
-            f"{kinds[later.keeps_positions]}"
+            f"{CONTINUATION_TAKES} and keeps what they keep, {kinds[first.keeps_positions]}; got "
+            f"one that keeps {kinds[later.keeps_positions]}"
         )
     moments = _described(later.moments), _described(first.moments)
-    checks.same_tree(f"{TAKES} and keeps what they keep", "moments", *moments)
+    checks.same_tree(f"{CONTINUATION_TAKES} and keeps what they keep", "moments", *moments)
 
 
 def _last_step(samples: Any) -> int:

@@ -1,4 +1,4 @@
-"""What a run is of, by its fingerprint; whether it is the same in all processes and on resuming."""
+"""The fingerprint of a run: whether all processes were given the same, and a run that resumes."""
 
 import hashlib
 import importlib.metadata
@@ -22,7 +22,7 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.starts import is_function
 from ewsg_jax.run.streams.stream import Stream
 
-PLAIN = (
+COMPARED_AS_TEXT = (
     *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
     "first_chain",
     *("shared_minibatch", "randomness_memory", "check_data"),
@@ -30,8 +30,8 @@ PLAIN = (
 """Arguments that are compared between processes as they are printed."""
 
 
-def of_run(request: Request) -> dict[str, Any]:
-    """Return what is to be the same when a run resumes, beside the states, as JSON holds it."""
+def run_fingerprint(request: Request) -> dict[str, Any]:
+    """Return what must be the same when a run resumes, apart from its states, as JSON holds it."""
     # JSON holds no types of NumPy, so numbers are Python's.
     return {
         "key": {
@@ -47,23 +47,23 @@ def of_run(request: Request) -> dict[str, Any]:
         "total_chains": request.total_chains,
         "randomness_memory": int(request.randomness_memory),
         "x64": bool(jax.config.read("jax_enable_x64")),
-        "kernel": of_kernel(request.kernel),
-        "data": of_data(request.data),
-        "kept": of_kept(request),
-        "programs": of_programs(),
+        "kernel": kernel_fingerprint(request.kernel),
+        "data": data_fingerprint(request.data),
+        "kept": kept_fingerprint(request),
+        "programs": versions(),
     }
 
 
-def of_kernel(kernel: Kernel) -> dict[str, str]:
+def kernel_fingerprint(kernel: Kernel) -> dict[str, str]:
     """Return what stands for a kernel: its text, in which functions have names, and its numbers."""
-    # Where a function has a place in memory too, it is another in each process.
+    # The address of a function, if its text has one, differs from process to process.
     return {
         "text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)),
         "numbers": pytrees.digest(kernel),
     }
 
 
-def of_data(data: Data) -> dict[str, str]:
+def data_fingerprint(data: Data) -> dict[str, str]:
     """Return what stands for data."""
     # A window or a stream has a fingerprint of the whole, without reading it again.
     if isinstance(data, Window | Stream):
@@ -74,19 +74,17 @@ def of_data(data: Data) -> dict[str, str]:
     }
 
 
-def of_kept(request: Request) -> dict[str, str]:
+def kept_fingerprint(request: Request) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
     # A file cannot hold a function; one that has changed shows in the shapes that it returns.
     moments = request.moments
-    told = (
-        "None"
-        if moments is None
-        else f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
-    )
-    return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": told}
+    options = "None"
+    if moments is not None:
+        options = f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
+    return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": options}
 
 
-def of_programs() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Return the versions that bits depend on."""
     return {
         "jax": jax.__version__,
@@ -101,23 +99,29 @@ def check_processes(request: Request, earlier: Earlier | None) -> None:
     """Check that every process was given the same as the first; all call this at one time.
 
     Args:
-        request: what was asked for.
+        request: the arguments of the run.
         earlier: the checkpoint from which the run resumes.
 
     Raises:
-        ValueError: one was not; the message, the same in all of them, names what differs and where.
+        ValueError: one was not; the message, the same in all of them, names the arguments and the
+            processes.
     """
     # Digests of one length, since processes can only gather arrays of one shape.
-    told = _told(request, earlier)
+    arguments = _compared(request, earlier)
     mine = np.array(
-        [list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest()) for x in told.values()],
+        [
+            list(hashlib.blake2b(repr(x).encode(), digest_size=16).digest())
+            for x in arguments.values()
+        ],
         np.uint8,
     )
-    every = np.asarray(multihost_utils.process_allgather(mine))
-    others = (every != every[0]).any(axis=2)
+    digests = np.asarray(multihost_utils.process_allgather(mine))
+    others = (digests != digests[0]).any(axis=2)
     if others.any():
-        # The argument is named, for a list of digests would tell nobody what to mend.
-        what = [name for name, differs in zip(told, others.any(axis=0), strict=True) if differs]
+        # The argument is named: a list of digests would not help anybody.
+        what = [
+            name for name, differs in zip(arguments, others.any(axis=0), strict=True) if differs
+        ]
         raise ValueError(
             f"{', '.join(what)} must be the same in all {jax.process_count()} processes; got what "
             "process 0 has not in process "
@@ -125,9 +129,9 @@ def check_processes(request: Request, earlier: Earlier | None) -> None:
         )
 
 
-def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
+def _compared(request: Request, earlier: Earlier | None) -> dict[str, Any]:
     """Return what must be the same, by the names of the arguments."""
-    run, devices, position = of_run(request), request.devices, request.position
+    run, devices, position = run_fingerprint(request), request.devices, request.position
     saved = None if earlier is None else earlier.state
     state = request.state if saved is None else saved.arrays
     assert devices is not None
@@ -139,7 +143,7 @@ def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
         **{name: run[name] for name in ("key", "kernel", "data")},
         "position": where,
         "state": None if state is None else pytrees.digest(state),
-        **{name: getattr(request, name) for name in PLAIN},
+        **{name: getattr(request, name) for name in COMPARED_AS_TEXT},
         **run["kept"],
         "the versions of jax, numpy and Python": run["programs"],
         "mesh": (devices.mesh.shape_tuple, devices.parts, numbers),
@@ -148,16 +152,16 @@ def _told(request: Request, earlier: Earlier | None) -> dict[str, Any]:
 
 
 def check_resumed(request: Request, earlier: Earlier) -> None:
-    """Check that a run resumes with what it was of.
+    """Check that a run resumes with the arguments that it began with.
 
     Raises:
         ValueError: the kernel, the data or what is kept is another.
     """
-    now, then = of_run(request), earlier.head
+    now, then = run_fingerprint(request), earlier.head
     where = f"the run in {os.fspath(request.checkpoint)!r}"
     if now["x64"] != then["x64"]:
         raise ValueError(f"jax_enable_x64 must be {then['x64']}, as in {where}; got {now['x64']}")
-    # The first thing that differs is told: kernel before what is kept, before the data.
+    # The first difference is reported: kernel before what is kept, before the data.
     for name, argument in (
         ("kernel", "kernel"),
         ("kept", "keep, keep_when and moments"),
@@ -165,14 +169,14 @@ def check_resumed(request: Request, earlier: Earlier) -> None:
     ):
         if now[name] != then[name]:
             differ = [part for part in now[name] if now[name][part] != then[name][part]]
-            told = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
+            got = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
             wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
-            raise ValueError(f"{argument} must be that of {where}, {wants}; got {told}")
-    # Other versions may round otherwise, which changes no law: a warning is enough.
+            raise ValueError(f"{argument} must be that of {where}, {wants}; got {got}")
+    # Other versions may round in another way, which changes no distribution: a warning is enough.
     others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
     if changed:
         warn(
-            f"{where} was started by other programs ({', '.join(changed)}): what follows is of the "
-            "same law, but maybe not bit for bit what it would have been"
+            f"{where} was started by other programs ({', '.join(changed)}): what follows has the "
+            "same distribution, but maybe not the bits that it would have had"
         )

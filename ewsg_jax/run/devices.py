@@ -1,5 +1,4 @@
-"""Over which devices a run goes: some of the chains on each, or some of the rows, or both; and its
-programs.
+"""The devices of a run, each with a part of the chains, of the rows, or both; and its programs.
 
 The programs are those of one device, mapped. No chain waits for another. Parts of the rows meet in
 one sum of d numbers per chain and gradient, in `Posterior.total`; what a chain does with it is done
@@ -25,7 +24,7 @@ from jax.sharding import Mesh, PartitionSpec
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.compiling import LOOP
 from ewsg_jax.base.needs import Need, parts_of, who_needs
-from ewsg_jax.base.typing import Array, Data, Key, PyTree
+from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState, chain_axes
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._padded import Padded
@@ -34,19 +33,19 @@ from ewsg_jax.rows._shards import PARTS, Shard
 from ewsg_jax.rows._spread import CHAINS, DATA
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.run import chunks
-from ewsg_jax.run.chunks import Call, Health
-from ewsg_jax.run.keeping import Kept, Record
-from ewsg_jax.run.layout import Layout
+from ewsg_jax.run.chunks import Call, Health, LoopKind, RunInputs, Span
+from ewsg_jax.run.keeping import Record
+from ewsg_jax.run.layout import ProgramLayout
 from ewsg_jax.run.stacks.kernels import Stack
 
 
 @dataclass(frozen=True)
 class Devices:
-    """A mesh, and into how many parts the rows are cut; `jax.jit` takes it as a static argument.
+    """A mesh, and the number of parts of the rows; `jax.jit` takes it as a static argument.
 
     Attributes:
         mesh: as `spread.checked_mesh` returns it.
-        parts: S, at least one for each device along `data`; more where a run resumes with fewer
+        parts: S, at least one for each device along `data`; more if a run resumes with fewer
             devices.
     """
 
@@ -74,8 +73,8 @@ class Devices:
         return PartitionSpec(DATA) if self.cuts_data else PartitionSpec()
 
     # All devices run one program, so all have as many chains.
-    def each(self, num_chains: int) -> int:
-        """Return how many chains a device has: as many as the others; the last may be copies."""
+    def chains_per_device(self, num_chains: int) -> int:
+        """Return how many chains each device has; on the last ones some may be copies."""
         return -(-num_chains // self.mesh.shape[CHAINS])
 
     def divides(self, num_chains: int) -> bool:
@@ -89,14 +88,14 @@ class Devices:
 
     def specs(self, num_chains: int, shared_memory: bool) -> KernelState:
         """Return how states lie; a memory of rows in parts has their axis after the chains'."""
-        own: Any = self.spec(num_chains)
-        memory = self.spec(num_chains, None) if shared_memory else own
-        return KernelState(
-            own, PartitionSpec(*memory, DATA) if self.cuts_data else memory, own, own
-        )
+        chains: Any = self.spec(num_chains)
+        memory = self.spec(num_chains, None) if shared_memory else chains
+        if self.cuts_data:
+            memory = PartitionSpec(*memory, DATA)
+        return KernelState(chains, memory, chains, chains)
 
-    def cut_laws(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with row laws for rows in parts: by probability, a table for each."""
+    def cut_row_tables(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with a table of row probabilities for each part of the rows."""
 
         # A table of all rows would name rows that another device has.
         def in_parts(part: Any) -> Any:
@@ -104,14 +103,14 @@ class Devices:
 
         return jax.tree.map(in_parts, kernel, is_leaf=lambda part: isinstance(part, ByProbability))
 
-    def put(self, data: Data) -> Data:
+    def place(self, data: Data) -> Data:
         """Return data on the devices: cut into parts, leading axis part, or whole on each."""
         if not self.cuts_data:
             return self._placed(PartitionSpec(), data)
         rows, size = spread.cut(data, self.parts, self.mesh)
         return Shard(rows=rows, size=size, total=num_rows(data), parts=self.parts, axes=self.axes)
 
-    def put_states(self, state: KernelState, shared_memory: bool) -> KernelState:
+    def place_states(self, state: KernelState, shared_memory: bool) -> KernelState:
         """Return the states of all chains on the devices."""
         specs = self.specs(np.shape(state.step)[0], shared_memory)
         return jax.tree.map(self._placed, specs, state)
@@ -119,17 +118,17 @@ class Devices:
     def _placed(self, spec: PartitionSpec, tree: PyTree) -> PyTree:
         return jax.tree.map(functools.partial(spread.placed, self.mesh, spec), tree)
 
-    def own(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
-        """Return a device's own chains, seen from it; copies of the last one fill up."""
+    def local_chains(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
+        """Return the chains of a device, seen from it; copies of the last chain fill up."""
         if self.divides(num_chains):
             return tree
-        each = self.each(num_chains)
-        numbers = jax.lax.axis_index(CHAINS) * each + jnp.arange(each)
+        count = self.chains_per_device(num_chains)
+        numbers = jax.lax.axis_index(CHAINS) * count + jnp.arange(count)
         numbers = jnp.minimum(numbers, num_chains - 1)
         return _along(axes, lambda x, axis: pytrees.take(x, numbers), tree)
 
-    def all(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
-        """Return what `specs` says that a device has of what became of its own chains."""
+    def gather_chains(self, num_chains: int, axes: PyTree, tree: PyTree) -> PyTree:
+        """Return what `specs` puts on a device, from what each has of its own chains."""
         if self.divides(num_chains):
             return tree
 
@@ -139,10 +138,10 @@ class Devices:
 
         return _along(axes, gather, tree)
 
-    def map(
+    def shard_map(
         self, function: Callable[..., Any], in_specs: Any, out_specs: Any
     ) -> Callable[..., Any]:
-        """Return a program of all devices, of what one does with what it has."""
+        """Return a program of all devices, from what one does with its part of the arguments."""
         # Whether all devices agree is not checked: what they share is summed by `psum` alone.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
@@ -155,62 +154,61 @@ class Devices:
         data: Data,
         *memory: PyTree,
     ) -> tuple[PyTree, Any]:
-        """Return what a function makes of the rows and the memory of each part on a device.
+        """Apply a function to the rows and the memory of each part on a device.
 
-        That is the next memory, and what must be the same for all parts.
+        Returns:
+            The next memory of the parts; and the rest, which must be the same for all parts.
         """
         if not self.cuts_data:
             return function(data, *memory)
         axis = 0 if shared_memory else 1
-        # What would differ from part to part beside the memory has no place to go: `vmap` refuses.
+        # Nothing but the memory may differ from part to part: `vmap` refuses it.
         if self.parts_here > 1:
             in_axes = 0, *[axis] * len(memory)
             return jax.vmap(function, in_axes, (axis, None), axis_name=PARTS)(data, *memory)
         # One part a device is no axis of `vmap`: the program is that of one device, and as fast.
-        made, rest = function(
+        next_memory, rest = function(
             jax.tree.map(lambda x: jnp.squeeze(x, 0), data),
             *jax.tree.map(lambda x: jnp.squeeze(x, axis), memory),
         )
-        return jax.tree.map(lambda x: jnp.expand_dims(x, axis), made), rest
+        return jax.tree.map(lambda x: jnp.expand_dims(x, axis), next_memory), rest
 
 
 class Placed(NamedTuple):
     """Data on several devices.
 
     Attributes:
-        devices: which.
-        data: as `Devices.put` places them.
+        devices: the devices.
+        data: the data as `Devices.place` returns them.
     """
 
     devices: Devices
     data: Data
 
-    def of_one(self, state: KernelState, shared_memory: bool) -> tuple[KernelState, Data]:
-        """Return the shapes of the states and of the rows that one device has, as of data that know
-        of no others.
-        """
+    def shapes_of_one(self, state: KernelState, shared_memory: bool) -> tuple[KernelState, Data]:
+        """Return the shapes of the states and of the rows on one device, as if it were alone."""
 
         def shape(x: Any, axis: int, *length: int) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((*x.shape[:axis], *length, *x.shape[axis + 1 :]), x.dtype)
 
-        each = self.devices.each(state.step.shape[0])
-        own = _along(chain_axes(shared_memory), lambda x, axis: shape(x, axis, each), state)
+        count = self.devices.chains_per_device(state.step.shape[0])
+        state = _along(chain_axes(shared_memory), lambda x, axis: shape(x, axis, count), state)
         if not isinstance(self.data, Shard):
-            return own, checks.shapes(self.data)
+            return state, checks.shapes(self.data)
         axis = 0 if shared_memory else 1
-        memory = jax.tree.map(lambda x: shape(x, axis), own.memory)
+        memory = jax.tree.map(lambda x: shape(x, axis), state.memory)
         rows, size = jax.tree.map(lambda x: shape(x, 0), (self.data.rows, self.data.size))
-        return own._replace(memory=memory), Padded(rows=rows, size=size)
+        return state._replace(memory=memory), Padded(rows=rows, size=size)
 
 
 def checked(mesh: Any, kernel: Kernel, data: Data, parts: int | None = None) -> Devices | None:
-    """Check a mesh, and return the devices of it.
+    """Check a mesh, and return its devices.
 
     Args:
-        mesh: the argument.
-        kernel: what is to run on them.
+        mesh: the argument `mesh` of `sample`.
+        kernel: the kernel that is to run on them.
         data: all rows.
-        parts: into how many parts rows are cut; default as many as devices along `data`.
+        parts: the number of parts into which rows are cut; default: of devices along `data`.
 
     Raises:
         TypeError, ValueError: it is no mesh with such axes, or the kernel cannot have its rows on
@@ -268,86 +266,81 @@ def start(
 
     # Seen from one device: its chains, its rows, and `psum` where parts meet.
     def here(kernel: Kernel, data: Data, keys: Array, positions: PyTree) -> KernelState:
-        keys, positions = devices.own(count, 0, (keys, positions))
+        keys, positions = devices.local_chains(count, 0, (keys, positions))
 
         def of_part(data: Data) -> tuple[PyTree, KernelState]:
             state = chunks.start(kernel, data, keys, positions, shared_memory)
             return state.memory, state._replace(memory=())
 
         memory, state = devices.of_parts(of_part, shared_memory, data)
-        return devices.all(count, axes, state._replace(memory=memory))
+        return devices.gather_chains(count, axes, state._replace(memory=memory))
 
-    own = devices.spec(count)
-    in_specs = PartitionSpec(), devices.rows_spec, own, own
-    made = devices.map(here, in_specs, devices.specs(count, shared_memory))
-    return made(kernel, data, keys, positions)
+    chains = devices.spec(count)
+    in_specs = PartitionSpec(), devices.rows_spec, chains, chains
+    program = devices.shard_map(here, in_specs, devices.specs(count, shared_memory))
+    return program(kernel, data, keys, positions)
 
 
-def call(devices: Devices, kernel: Kernel, layout: Layout, *arguments: Any, **options: Any) -> Call:
-    """Make steps of all chains, as `chunks.call` does on one device."""
-    program = functools.partial(advance_small if layout.small else advance, devices)
-    return chunks.call(kernel, layout, *arguments, program=program, **options)
+def loop_of(devices: Devices, layout: ProgramLayout) -> Callable[..., Call]:
+    """Return the loop over several devices, as `chunks.loop_of` does for one."""
+    return functools.partial(advance_small if layout.small else advance, devices)
 
 
 def _advance(
     devices: Devices,
     kernel: Kernel,
-    layout: Layout,
-    chain_keys: Array,
-    shared_key: Key,
+    layout: ProgramLayout,
+    inputs: RunInputs,
     data: Data,
-    kept: Kept,
-    done: Array,
-    num_steps: Array,
+    span: Span,
     state: KernelState,
-    alive: Array,
     *,
-    guarded: bool,
-    counted: bool,
+    kind: LoopKind,
 ) -> Call:
     """Make steps of all chains, as `chunks.advance` does on one device."""
-    count, shared_memory = alive.shape[0], layout.shared_memory
+    count, shared_memory = span.alive.shape[0], layout.shared_memory
     axes = _of_call(chain_axes(shared_memory), 1, 0)
 
-    def here(kernel: Kernel, chains: Any, data: Data, rest: Any) -> Call:
-        keys, state, alive = devices.own(count, (0, axes.state, 0), chains)
-        shared_key, kept, done, num_steps = rest
+    def here(kernel: Kernel, chains: Any, data: Data, rest: tuple[RunInputs, Span]) -> Call:
+        keys, state, alive = devices.local_chains(count, (0, axes.state, 0), chains)
+        inputs, span = rest[0]._replace(chain_keys=keys), rest[1]._replace(alive=alive)
 
         def of_part(data: Data, memory: PyTree) -> tuple[PyTree, Call]:
-            whole = state._replace(memory=memory)
-            arguments = keys, shared_key, data, kept, done, num_steps, whole, alive
-            call = chunks._advance(kernel, layout, *arguments, guarded=guarded, counted=counted)
+            states = state._replace(memory=memory)
+            call = chunks._advance(kernel, layout, inputs, data, span, states, kind=kind)
             return call.state.memory, call._replace(state=call.state._replace(memory=()))
 
         memory, call = devices.of_parts(of_part, shared_memory, data, state.memory)
-        return devices.all(count, axes, call._replace(state=call.state._replace(memory=memory)))
+        call = call._replace(state=call.state._replace(memory=memory))
+        return devices.gather_chains(count, axes, call)
 
-    none, own, states = PartitionSpec(), devices.spec(count), devices.specs(count, shared_memory)
-    made = devices.map(
+    none, chains, states = PartitionSpec(), devices.spec(count), devices.specs(count, shared_memory)
+    program = devices.shard_map(
         here,
-        (none, (own, states, own), devices.rows_spec, none),
-        _of_call(states, devices.spec(count, 1), own),
+        (none, (chains, states, chains), devices.rows_spec, none),
+        _of_call(states, devices.spec(count, 1), chains),
     )
-    rest = shared_key, kept, done, num_steps
-    return made(kernel, (chain_keys, state, alive), data, rest)
+    # What differs from chain to chain is cut along them, the rest is on every device.
+    rest = inputs._replace(chain_keys=()), span._replace(alive=())
+    return program(kernel, (inputs.chain_keys, state, span.alive), data, rest)
 
 
 _jit = functools.partial(
     jax.jit,
     _advance,
-    static_argnames=("devices", "layout", "guarded", "counted"),
+    static_argnames=("devices", "layout", "kind"),
     donate_argnames=("state",),
 )
 advance, advance_small = _jit(), _jit(compiler_options=LOOP)
 
 
-def _of_call(state: KernelState, slots: Any, own: Any) -> Call:
-    """Return a call with these in place of its parts: the state's, kept draws' and all others'."""
-    return Call(state, Record(slots, own), own, Health(own, own))
+def _of_call(state: KernelState, slots: Any, chains: Any) -> Call:
+    """Return a call with these in place of its parts: state, kept draws, and all others."""
+    return Call(state, Record(slots, chains), chains, Health(chains, chains))
 
 
 def _along(axes: PyTree, change: Callable[[Any, int], Any], tree: PyTree) -> PyTree:
-    """Return a tree with each array changed along its axis of chains, None for those without."""
+    """Return a pytree with each array changed along its axis of chains, None for those without."""
 
     def of_part(axis: int | None, part: PyTree) -> PyTree:
         return part if axis is None else jax.tree.map(lambda x: change(x, axis), part)

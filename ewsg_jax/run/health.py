@@ -21,33 +21,39 @@ from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.model_checks import divergence
 from ewsg_jax.run.chunks import Call, select_chains
-from ewsg_jax.run.host import Clock, on_host
+from ewsg_jax.run.host import SharedClock, on_host
 from ewsg_jax.run.keeping import Record
 from ewsg_jax.vectors.row_subsets import take_rows
 
 BYTES_PER_SECOND = 10**9
-"""How fast a state is copied, as a guess for the first time."""
+"""Bytes of a state that are copied in a second: a guess, until one copy has been timed."""
 COPYING_SHARE = 0.05
-"""What part of a run's time may go into copies of the state to replay from."""
-SOON = 100
-"""Steps within which all chains that diverged have done so at once."""
+"""The share of a run's time that copies of the state to replay from may take. Set by hand."""
+FIRST_STEPS = 100
+"""Steps from the start within which all chains, if they diverge, have done so by one cause. Set by
+hand; it decides the words of a warning only.
+"""
 
 
 class DivergenceMonitor:
     """Which chains still move, and when the others were lost.
 
     Attributes:
-        alive: shape (chain,).
-        clock: by which a state is kept.
+        alive: whether each chain still moves, shape (chain,).
+        clock: the time by which copies of the state are made.
         start: the position of the first chain at the start.
         diverged_at: the step whose result was not finite, −1 for a chain that is alive; shape
             (chain,).
     """
 
     def __init__(
-        self, num_chains: int, shared_memory: bool, first: KernelState, clock: Clock | None = None
+        self,
+        num_chains: int,
+        shared_memory: bool,
+        first: KernelState,
+        clock: SharedClock | None = None,
     ) -> None:
-        self.clock = clock or Clock()
+        self.clock = clock or SharedClock()
         self._shared_memory = shared_memory
         self.alive = np.ones(num_chains, bool)
         self.diverged_at = np.full(num_chains, -1, np.int64)
@@ -92,10 +98,10 @@ class DivergenceMonitor:
         Args:
             advance: `advance(done, steps, state, alive, guarded=…)`, which takes the memory of the
                 state.
-            keep: what is kept of a position.
-            state: to continue from, after `done` steps of the run.
-            done: the number of these steps.
-            steps: to make.
+            keep: the function of a position that is kept, or None.
+            state: the states after `done` steps of the run.
+            done: steps made before.
+            steps: steps to make.
         """
         before = self.alive
         # Chains that were lost before are put back after the call: the program moves all of them.
@@ -104,7 +110,7 @@ class DivergenceMonitor:
         call = make(state, before)
         lost = before & ~on_host(call.health.alive)
         if resting is not None:
-            call = _put(~before, _at_rest(keep, resting, call), call, self._shared_memory)
+            call = _with_chains(~before, _at_rest(keep, resting, call), call, self._shared_memory)
         if lost.any():
             # From the last copy to this call without looking, then once more with a look at each
             # step.
@@ -117,7 +123,7 @@ class DivergenceMonitor:
             # call's end.
             fell = on_host(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, on_host(call.state.step), fell)[lost]
-            call = _put(lost, replayed, call, self._shared_memory)
+            call = _with_chains(lost, replayed, call, self._shared_memory)
             self.alive = before & ~lost
         return call
 
@@ -154,7 +160,7 @@ class DivergenceMonitor:
         positions, fell = on_host(state.position), int(self.diverged_at[first])
         # Soon after the start all chains diverge by one cause.
         all_lost = lost.size == self.alive.size
-        at_once = all_lost and np.max(self.diverged_at[lost]) <= self._first_step + SOON
+        at_once = all_lost and np.max(self.diverged_at[lost]) <= self._first_step + FIRST_STEPS
         findings = divergence.causes(
             kernel,
             data,
@@ -180,7 +186,7 @@ def warn_of_overflow(steps: np.ndarray) -> None:
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _put(chosen: Array, source: Call, target: Call, shared_memory: bool) -> Call:
+def _with_chains(chosen: Array, source: Call, target: Call, shared_memory: bool) -> Call:
     """Return the target with some chains' results from the source."""
 
     def along(axis: int) -> Callable[[Array, Array], Array]:

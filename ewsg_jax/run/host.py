@@ -14,8 +14,8 @@ from jax.experimental import multihost_utils
 from ewsg_jax.base.typing import PyTree
 
 
-class Clock:
-    """The time by which a run decides how to continue: the first process' own for all.
+class SharedClock:
+    """The time by which a run decides how to continue: that of the first process, for all.
 
     Each of them must read it as often as the others, so that all make the same calls.
 
@@ -36,7 +36,7 @@ class Clock:
         return float(np.asarray(words).view(np.float64)[0])
 
     def any_process(self, mine: bool) -> bool:
-        """Return whether this process, or any of the others, says so."""
+        """Return whether the value is true in this process or in any other."""
         if not self.has_many:
             return mine
         return bool(np.any(multihost_utils.process_allgather(np.bool_(mine))))
@@ -48,7 +48,7 @@ def is_key(x: Any) -> bool:
 
 
 def on_host(tree: PyTree) -> Any:
-    """Return a tree in NumPy arrays but for PRNG keys; all processes get parts held by others."""
+    """Return a pytree in NumPy arrays but for PRNG keys; all processes get parts held by others."""
 
     def fetched(x: Any) -> Any:
         if is_key(x):

@@ -11,60 +11,64 @@ import numpy as np
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.typing import Array, Position, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState
-from ewsg_jax.run.layout import Layout
+from ewsg_jax.run.layout import ProgramLayout
 
-AT_ONCE = 2**20
-"""Steps that are asked for together whether they are kept."""
+STEPS_PER_QUESTION = 2**20
+"""Steps of which `keep_when` is evaluated in one call: bounds its memory, 4 MB of step numbers."""
 
 
 class Kept(NamedTuple):
-    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th, or some of these.
+    """Which of the run's steps are kept: after `burn_in` steps every `thin`-th, or a subset.
 
     Attributes:
-        burn_in: steps that are not.
-        thin: how far those that are due are apart.
-        counts: of the first 0, 1, 2, … steps that are due, how many are kept; None for all.
+        burn_in: first steps that are not kept.
+        thin: steps from one that is due to the next.
+        counts: how many of the first 0, 1, 2, … steps that are due are kept; None for all.
     """
 
     burn_in: int
     thin: int
     counts: Any = None
 
-    def due(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are due, on the host or compiled."""
-        return (made > self.burn_in) * ((made - self.burn_in) // self.thin)
+    def due(self, num_made: Any) -> Any:
+        """Return how many of the first `num_made` steps are due, on the host or compiled."""
+        return (num_made > self.burn_in) * ((num_made - self.burn_in) // self.thin)
 
-    def number(self, made: Any) -> Any:
-        """Return how many of the first `made` steps are kept."""
-        due = self.due(made)
+    def number(self, num_made: Any) -> Any:
+        """Return how many of the first `num_made` steps are kept."""
+        due = self.due(num_made)
         return due if self.counts is None else self.counts[due]
 
-    def steps(self, first_step: int, made: int) -> np.ndarray:
-        """Return the numbers of those of the first `made` steps of a run that are kept, int64."""
-        due = self.due(made)
-        found = first_step + self.burn_in + self.thin * np.arange(1, due + 1)
-        return found if self.counts is None else found[np.diff(self.counts[: due + 1]) > 0]
+    def steps(self, first_step: int, num_made: int) -> np.ndarray:
+        """Return the numbers of the kept steps among the first `num_made` of a run, int64."""
+        num_due = self.due(num_made)
+        due = first_step + self.burn_in + self.thin * np.arange(1, num_due + 1)
+        return due if self.counts is None else due[np.diff(self.counts[: num_due + 1]) > 0]
 
     def only(
         self, keep_when: Callable[[Array], Any] | None, first_step: int, num_steps: int
     ) -> "Kept":
-        """Return those of these steps where a function is true."""
+        """Return those of these steps for which a function is true."""
         if keep_when is None:
             return self
-        # Asked for all steps before the run, in pieces: a condition inside the loop would be
+        # Evaluated for all steps before the run, in pieces: a condition inside the loop would be
         # evaluated in every step of every chain.
         steps = self.steps(first_step, num_steps).astype(np.int32)
-        said = [
-            np.asarray(_said(keep_when, steps[k : k + AT_ONCE]))
-            for k in range(0, len(steps), AT_ONCE)
+        is_kept = [
+            np.asarray(_evaluated(keep_when, steps[k : k + STEPS_PER_QUESTION]))
+            for k in range(0, len(steps), STEPS_PER_QUESTION)
         ]
         return self._replace(
-            counts=np.concatenate([[0], np.cumsum(np.concatenate(said))]).astype(np.int32)
+            counts=np.concatenate([[0], np.cumsum(np.concatenate(is_kept))]).astype(np.int32)
         )
+
+    def on_device(self) -> "Kept":
+        """Return the same as an argument of a compiled program."""
+        return self if self.counts is None else self._replace(counts=jnp.asarray(self.counts))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _said(keep_when: Callable[[Array], Any], steps: Array) -> Array:
+def _evaluated(keep_when: Callable[[Array], Any], steps: Array) -> Array:
     return jax.vmap(lambda step: jnp.asarray(keep_when(step)))(steps)
 
 
@@ -75,7 +79,7 @@ class Record(NamedTuple):
     sums: Any
 
 
-def nothing(layout: Layout, positions: Position) -> Record:
+def empty_record(layout: ProgramLayout, positions: Position) -> Record:
     """Return the record of no steps of chains with such positions."""
     keep, moments = layout.keep, layout.moments
     # What is written of a step that is not kept needs a slot too, when all the others are full.
@@ -87,40 +91,41 @@ def nothing(layout: Layout, positions: Position) -> Record:
     )
 
 
-def after(
+def record_step(
     kernel: Kernel,
-    layout: Layout,
+    layout: ProgramLayout,
     record: Record,
     state: KernelState,
     counts: Array | None,
-    before: Array,
-    kept: Array,
+    slot: Array,
+    is_kept: Array,
 ) -> Record:
     """Return the record after one more step.
 
     Args:
         kernel: the kernel.
         layout: how the run is compiled.
-        record: of the steps before.
-        state: after the step.
+        record: the record of the steps before.
+        state: the states after the step.
         counts: the chains whose sums may change, shape (chains,); None for all.
-        before: how many steps this call kept before this one.
-        kept: whether it keeps this one.
+        slot: the slot of its draw: how many steps this call kept before this one.
+        is_kept: whether the step is kept.
     """
     # On an accelerator a condition waits for the host, and a write costs little.
     if layout.writes_always:
-        chosen = jnp.broadcast_to(kept, jnp.shape(state.step)) if counts is None else counts & kept
-        return _written(kernel, layout, record, state, chosen, before)
+        kept_chains = jnp.broadcast_to(is_kept, jnp.shape(state.step))
+        chosen = kept_chains if counts is None else counts & is_kept
+        return _written(kernel, layout, record, state, chosen, slot)
 
     def write(record: Record, state: KernelState, counts: Array | None, slot: Array) -> Record:
         return _written(kernel, layout, record, state, counts, slot)
 
-    return jax.lax.cond(kept, write, lambda record, *_: record, record, state, counts, before)
+    return jax.lax.cond(is_kept, write, lambda record, *_: record, record, state, counts, slot)
 
 
 def _written(
     kernel: Kernel,
-    layout: Layout,
+    layout: ProgramLayout,
     record: Record,
     state: KernelState,
     chosen: Array | None,
@@ -139,11 +144,11 @@ def _written(
         # led there.
         weight = jnp.float32(1.0)
         if moments.weights != "equal":
-            made = jnp.ravel(state.step)[0]
+            step = jnp.ravel(state.step)[0]
             weight = jnp.asarray(
-                kernel.step_size(made - (moments.weights == "step_size")), jnp.float32
+                kernel.step_size(step - (moments.weights == "step_size")), jnp.float32
             )
         added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
-        # A weight of 0 would not do: a lost chain's position may be too large to be squared.
+        # A weight of 0 would not do: a diverged chain's position may be too large to be squared.
         sums = added if chosen is None else jax.vmap(pytrees.where)(chosen, added, sums)
     return Record(slots, sums)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -12,28 +12,41 @@ from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness, chain_axe
 from ewsg_jax.run.moments import MomentPlan, positions
 
 MOST_STEPS_PER_BLOCK = 256
+"""Steps of one block, at the most. Set by hand: longer blocks hold more randomness and save no time
+that could be measured.
+"""
 WORK_PER_BLOCK = 10**8
-"""Numbers that the gradients of one block touch at the most: roughly half a second on one core."""
-FEWEST_STEPS, CHEAP = 32, 2**24
-"""Of a run whose blocks may exceed it, bytes of randomness of such a block: some 20 ms."""
-SMALL = 2**17
-"""Most numbers that gradients of one step of all chains touch where it is small: 0.2 ms."""
-SHORT = 2**35
-"""Most of all steps of a run that is short: ten seconds, less of rows that touch few numbers."""
-SUMMED = 2**17
-"""Steps whose running moments a call sums up: of more, float32 rounds each step's share away."""
-COUNTED = 2**31 - 1
-"""Evaluations that a call counts of each chain, in 32 bits."""
-ROWS_PER_BLOCK = 16 * 2**20
-"""Bytes of rows that are gathered ahead at the most, on a CPU: what stays in its cache."""
+"""Numbers that the gradients of one block touch, at the most: about half a second on one core, so
+that an interrupt is answered within it.
+"""
+MIN_SHARED_STEPS = 32
+"""Steps of a run: a shorter one has a program of its own, whose block is no longer than it."""
+CHEAP_RANDOMNESS_BYTES = 2**24
+"""Bytes of randomness, about 20 ms to draw: a run whose only block is longer than the run wastes up
+to this rather than compile a program of its own.
+"""
+SMALL_STEP_NUMBERS = 2**17
+"""Numbers that the gradients of one step of all chains touch, about 0.2 ms: up to it the program is
+compiled quickly, which makes such steps 0.7 to 1.25 times as long (`base/compiling.py`).
+"""
+SHORT_RUN_NUMBERS = 2**35
+"""Numbers that the gradients of all steps touch, about ten seconds: up to it the run is compiled
+quickly too, as full optimisation would take longer than it saves.
+"""
+MOST_SUMMED_STEPS = 2**17
+"""Steps whose running moments one call sums up: of more, float32 rounds the share of a step (less
+than 2⁻¹⁷ of the sum) to few digits.
+"""
+MOST_COUNTED_EVALUATIONS = 2**31 - 1
+"""Evaluations of a chain that one call can count, in 32 bits."""
+CACHED_ROW_BYTES = 16 * 2**20
+"""Bytes of rows that are gathered ahead on a CPU, at the most: what stays in its cache."""
 
 
-class Layout(NamedTuple):
+class ProgramLayout(NamedTuple):
     """How a run is compiled; two runs of one layout and kernel share a program.
 
     Attributes:
-        block_size: steps whose randomness is drawn at once.
-        gather_ahead: whether their rows are gathered at once too.
         shared_minibatch: whether one batch serves all chains.
         shared_memory: whether the chains share the estimator's memory, which then has no chain
             axis.
@@ -41,29 +54,31 @@ class Layout(NamedTuple):
         keep: the function of the position that is kept, or None.
         moments: the running moments, or None.
         accelerator: whether it runs on a GPU or TPU, for which the host waits.
-        small: whether its steps are so small, or all of them so short, that it had better be
-            compiled quickly.
-        most_steps: in one call, where steps count their evaluations or there are running moments:
-            what a call sums up is of 32 bits.
+        block_size: steps whose randomness is drawn at once.
+        gather_ahead: whether their rows are gathered at once too.
+        small: whether its steps are so small, or all of them so short, that it is better compiled
+            quickly.
+        most_steps: steps of one call, at the most, if steps count their evaluations or there are
+            running moments: what a call sums up is of 32 bits. None: any number.
     """
 
-    block_size: int
-    gather_ahead: bool
     shared_minibatch: bool
     shared_memory: bool
     num_slots: int
     keep: Callable[[Position], PyTree] | None
     moments: MomentPlan | None
     accelerator: bool = False
+    block_size: int = 1
+    gather_ahead: bool = False
     small: bool = False
     most_steps: int | None = None
 
     @property
     def writes_always(self) -> bool:
-        """Whether a step that is not kept is written too, where the next one that is will be.
+        """Whether a step that is not kept is written too, into the slot of the next kept one.
 
-        Beside a few numbers per chain a GPU's condition, whose branch the host may have to choose,
-        is dear.
+        The branch of a condition may have to be chosen by the host, which costs a GPU more than to
+        write a few numbers per chain.
         """
         small = self.moments is None or self.moments.covariance != "dense"
         return self.accelerator and self.keeps_positions and small
@@ -71,12 +86,12 @@ class Layout(NamedTuple):
     @property
     def keeps_positions(self) -> bool:
         """Whether positions alone are kept and summed, and no function of them."""
-        is_own = self.moments is not None and self.moments.of is not positions
-        return self.keep in (None, positions) and not is_own
+        is_custom = self.moments is not None and self.moments.of is not positions
+        return self.keep in (None, positions) and not is_custom
 
 
 def on_accelerator(data: Data) -> bool:
-    """Return whether data lie on a GPU or TPU, where what uses them then runs."""
+    """Return whether data lie on a GPU or TPU, on which what uses them then runs."""
     return any(
         device.platform != "cpu" for leaf in jax.tree.leaves(data) for device in leaf.devices()
     )
@@ -86,11 +101,13 @@ def on_accelerator(data: Data) -> bool:
 def _randomness(
     kernel: Kernel, data: Data, state: KernelState, shared_memory: bool
 ) -> tuple[Randomness, Randomness]:
-    """One step's randomness of all chains, without rows and with: asked for shapes only."""
+    """Return one step's randomness of all chains, without rows and with: for its shapes only."""
     # Any key: only shapes are asked for.
     keys = jax.random.split(jax.random.key(0), state.step.shape[0])
-    one = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(keys, state, data)
-    return one, kernel.fetch(one, data)
+    without_rows = jax.vmap(kernel.draw, in_axes=(0, chain_axes(shared_memory), None))(
+        keys, state, data
+    )
+    return without_rows, kernel.fetch(without_rows, data)
 
 
 def choose_layout(
@@ -99,50 +116,65 @@ def choose_layout(
     data: Data,
     num_steps: int,
     memory: int,
-    shared_minibatch: bool,
-    shared_memory: bool,
-    accelerator: bool = False,
+    layout: ProgramLayout,
+    *,
     total_chains: int | None = None,
     all_steps: int | None = None,
-    **kept: Any,
-) -> tuple[Layout, int]:
+) -> tuple[ProgramLayout, int]:
     """Return how a run is cut into blocks, and the bytes of one block's randomness.
 
     A block's randomness fits in `memory` bytes, its work is small enough for an interrupt to be
-    answered, and its rows stay in a CPU's cache; they are gathered ahead where those of one step
-    fit in `memory`. An accelerator waits for the host once a block, so its blocks are as long as
-    `memory` allows. `total_chains` is the number of chains of which these are a batch, and
-    `all_steps` that of the steps of the run when a window of a stream has not all of them: they
-    decide how the program is compiled.
+    answered, and its rows stay in a CPU's cache; they are gathered ahead if those of one step fit
+    in `memory`. An accelerator waits for the host once a block, so its blocks are as long as
+    `memory` allows.
+
+    Args:
+        kernel: the kernel.
+        state: the shapes of the first states, leading axis chain.
+        data: the rows, or their shapes.
+        num_steps: steps for which a program is made: of the run, or of a window of a stream.
+        memory: bytes of randomness and rows that a block may hold.
+        layout: what is known of it before; the blocks and how to compile are filled in.
+        total_chains: the number of chains of a run of which these are a batch; it decides how the
+            program is compiled. Default: these are all.
+        all_steps: the steps of the run, of which `num_steps` are those of a window. Default: these
+            are all.
     """
     num_chains = state.step.shape[0]
-    one, gathered = checked_arrays.shapes(_randomness, kernel, data, state, shared_memory)
-    rows = pytrees.num_bytes(gathered) - pytrees.num_bytes(one)
-    # One batch of all chains is fetched once.
-    if shared_minibatch:
-        rows //= num_chains
-    numbers = sum(x.size for x in jax.tree.leaves(state.position))
-    cost = kernel.evaluations(data)
-    work = cost.per_step * numbers
-    # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
-    steps = min(
-        memory // max(pytrees.num_bytes(one), 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK
+    without_rows, with_rows = checked_arrays.shapes(
+        _randomness, kernel, data, state, layout.shared_memory
     )
-    # A run of fewer steps shares the program of longer ones where the randomness it does not need
+    step_bytes = pytrees.num_bytes(without_rows)
+    row_bytes = pytrees.num_bytes(with_rows) - step_bytes
+    # One batch of all chains is fetched once.
+    if layout.shared_minibatch:
+        row_bytes //= num_chains
+    cost = kernel.evaluations(data)
+    work = cost.per_step * sum(x.size for x in jax.tree.leaves(state.position))
+    # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
+    steps = min(memory // max(step_bytes, 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
+    # A run of fewer steps shares the program of longer ones if the randomness it does not need
     # costs little; on an accelerator its one block is a loop of known length.
-    if accelerator or num_steps < FEWEST_STEPS or steps * pytrees.num_bytes(one) > CHEAP:
+    is_dear = steps * step_bytes > CHEAP_RANDOMNESS_BYTES
+    if layout.accelerator or num_steps < MIN_SHARED_STEPS or is_dear:
         steps = min(steps, num_steps)
-    gather_ahead = 0 < rows <= memory
+    gather_ahead = 0 < row_bytes <= memory
     if gather_ahead:
-        steps = min(steps, (memory if accelerator else min(memory, ROWS_PER_BLOCK)) // rows)
+        most = memory if layout.accelerator else min(memory, CACHED_ROW_BYTES)
+        steps = min(steps, most // row_bytes)
     steps = int(max(1, steps))
-    # Of all chains together, since batches of chains run one program each after the other.
-    of_all = work // num_chains * (total_chains or num_chains)
-    is_small = of_all <= SMALL or of_all * (all_steps or num_steps) <= SHORT
-    small = not accelerator and is_small
-    most = max(1, COUNTED // cost.per_step) if cost.counted else None
-    if kept.get("moments") is not None:
-        most = min(SUMMED, most or SUMMED)
-    how = {"accelerator": accelerator, "small": small, "most_steps": most}
-    layout = Layout(steps, gather_ahead, shared_minibatch, shared_memory, **how, **kept)
-    return layout, steps * (pytrees.num_bytes(one) + gather_ahead * rows)
+    # The work of all chains: the batches of a run round alike only if they are compiled alike.
+    all_work = work // num_chains * (total_chains or num_chains)
+    is_small = (
+        all_work <= SMALL_STEP_NUMBERS or all_work * (all_steps or num_steps) <= SHORT_RUN_NUMBERS
+    )
+    most_steps = max(1, MOST_COUNTED_EVALUATIONS // cost.per_step) if cost.counted else None
+    if layout.moments is not None:
+        most_steps = min(MOST_SUMMED_STEPS, most_steps or MOST_SUMMED_STEPS)
+    layout = layout._replace(
+        block_size=steps,
+        gather_ahead=gather_ahead,
+        small=not layout.accelerator and is_small,
+        most_steps=most_steps,
+    )
+    return layout, steps * (step_bytes + gather_ahead * row_bytes)

@@ -15,13 +15,13 @@ from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.moments import Moments
-from ewsg_jax.run.samples import HOLDS, HOLDS_STACK, TREES, Samples
+from ewsg_jax.run.samples import HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.stack import over
 from ewsg_jax.run.streams.stream import Stream
 
-READERS = {HOLDS: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
-"""What reads a file, by what it holds."""
+FILE_READERS = {HOLDS_SAMPLES: "ewsg_jax.load", HOLDS_STACK: "ewsg_jax.StackedSamples.load"}
+"""The function that reads a file, by what the file holds."""
 
 
 def load(
@@ -34,16 +34,17 @@ def load(
     """Read what `samples.save` wrote.
 
     Args:
-        path: of the file.
-        position: a tree of the structure of the run's position, such as its starting point; needed
-            only where it is of other classes than dictionaries, lists and tuples. flax's
+        path: the file.
+        position: a pytree of the structure of the run's position, such as its starting point;
+            needed only if it is of other classes than dictionaries, lists and tuples. flax's
             parameters, dictionaries, need none; a named tuple, a `FrozenDict` of flax, and the
             parameters of an equinox network do: those of a new network of that shape, such as
             `eqx.filter(network, eqx.is_inexact_array)`.
-        kernel: of the run, or one that differs by numbers alone, such as the step size. With it
-            `samples.state` is read too, from which `sample(…, state=samples.state)` continues;
-            without it everything else is.
-        data: of the run, given with the kernel: together they give the structure of the states.
+        kernel: the kernel of the run, or one that differs by numbers alone, such as the step size.
+            With it `samples.state` is read too, from which `sample(…, state=samples.state)`
+            continues; without it everything else is.
+        data: the data of the run, given with the kernel: together they give the structure of the
+            states.
 
     Raises:
         TypeError, ValueError: the path is not a file path, the file is not one of samples or is
@@ -61,7 +62,7 @@ def load(
         >>> bool((again.position == samples.position).all()), int(again.state.step[0])
         (True, 10)
     """
-    with reading(path, HOLDS, kernel, data) as contents:
+    with reading(path, HOLDS_SAMPLES, kernel, data) as contents:
         return samples_of(contents, position, kernel, data)
 
 
@@ -69,7 +70,7 @@ def load(
 def reading(
     path: str | os.PathLike[str], holds: str, kernel: Kernel | None, data: Any
 ) -> Iterator[Contents]:
-    """Check arguments of `load` and read a file: states' arrays only where there is a kernel.
+    """Check arguments of `load` and read a file: states' arrays only if there is a kernel.
 
     Raises:
         TypeError, ValueError, OSError: an argument or the file is not as it must be.
@@ -79,13 +80,15 @@ def reading(
         what = "that of the run, ewsg_jax.kernel(…) or a named method, or None"
         checks.instance("kernel", kernel, Kernel, what)
     if (kernel is None) != (data is None):
-        missing, given = ("kernel", "data") if kernel is None else ("data", "kernel")
-        raise TypeError(f"{missing} must be given where {given} is, those of the run; got None")
+        missing, other = ("kernel", "data") if kernel is None else ("data", "kernel")
+        raise TypeError(f"{missing} must be given with {other}, those of the run; got None")
     try:
-        contents = archive.read(file, *READERS, without=states.STATE if kernel is None else None)
+        contents = archive.read(
+            file, *FILE_READERS, without=states.STATE if kernel is None else None
+        )
         if contents.holds != holds:
             raise archive.UnreadableError(
-                f"it holds {contents.holds}, which {READERS[contents.holds]} reads"
+                f"it holds {contents.holds}, which {FILE_READERS[contents.holds]} reads"
             )
         yield contents
     except archive.UnreadableError as error:
@@ -102,23 +105,23 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         UnreadableError: it does not make sense.
         TypeError, ValueError: another argument does not fit.
     """
-    numbers, trees = contents.told("numbers", dict), contents.told("trees", dict)
-    of_position = functools.partial(archive.position_shapes, contents.told("position"), position)
+    numbers, trees = contents.entry("numbers", dict), contents.entry("trees", dict)
+    of_position = functools.partial(archive.position_shapes, contents.entry("position"), position)
     draws, moments = (
         contents.tree(name, archive.structure(trees.get(name), of_position))
         for name in ("draws", "moments")
     )
     names = {field.name for field in dataclasses.fields(Samples)}
-    arrays = {name: contents.array(name) for name in names - TREES - {*numbers}}
-    state: Any = states.StateNotLoaded(contents.told("step", int))
+    arrays = {name: contents.array(name) for name in names - PYTREE_FIELDS - {*numbers}}
+    state: Any = states.StateNotLoaded(contents.entry("step", int))
     if kernel is not None:
-        # Of a stack over data the kernel and the data of its run.
-        own, rows = over(kernel, data)
+        # Data sets side by side are one kernel and its data.
+        whole_kernel, rows = over(kernel, data)
         if not isinstance(rows, Stream):
             checks.data(rows)
             rows = checks.shapes(rows)
         with as_of_now(kernel):
-            state = states.restored(states.saved(contents, position), own, rows)
+            state = states.restored(states.saved(contents, position), whole_kernel, rows)
     try:
         moments = None if moments is None else Moments(**moments)
         return Samples(**numbers, **arrays, draws=draws, moments=moments, state=state)

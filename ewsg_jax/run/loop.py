@@ -12,46 +12,56 @@ from ewsg_jax.base.warn import warn
 from ewsg_jax.run.chunks import Call
 from ewsg_jax.run.host import Interrupts, on_host
 from ewsg_jax.run.outcome import Outcome
-from ewsg_jax.run.plan import Planned
+from ewsg_jax.run.plan import RunPlan
 
 SECONDS_PER_CALL = 0.5
+"""Seconds of one call: the host's own time between calls, about 1 ms, is small next to it, and
+an interrupt is answered within it.
+"""
+MOST_GROWTH = 8.0
+"""Times as many steps as the last call made, at the most: one call's time is a rough guess at the
+next one's.
+"""
 
 
-def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progress: bool) -> float:
+def make_steps(
+    planned: RunPlan, outcome: Outcome, seconds: float | None, show_progress: bool
+) -> float:
     """Compile, make the steps, fill the outcome; return when it was compiled, in seconds.
 
     Raises:
         ValueError: time was up before a draw could be kept.
     """
-    num_steps, kept, saver = planned.terms.num_steps, planned.kept, planned.saver
+    num_steps, kept, writer = planned.terms.num_steps, planned.kept, planned.writer
     # Nothing to compile: a checkpoint of a run that had ended, by its own time as well.
     is_over = seconds == 0 and kept.number(outcome.done) > 0
     if outcome.done == num_steps or outcome.all_lost or is_over:
         return time.perf_counter()
     with Interrupts() as interrupts:
-        alive, layout = outcome.watch.alive, planned.layout
+        alive, layout = outcome.monitor.alive, planned.layout
         # An accelerator has a program for whole blocks; the last call, which may be shorter,
         # another. Both are compiled now, so that run_seconds hold none of it.
         one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
-        whole = one_call and num_steps % layout.block_size == 0 and planned.windows is None
-        has_rest = layout.accelerator and not whole
-        for counted in [True, False] if has_rest else [layout.accelerator]:
+        is_whole_blocks = num_steps % layout.block_size == 0
+        has_rest = not (one_call and is_whole_blocks and planned.windows is None)
+        kinds = [True, False] if layout.accelerator and has_rest else [layout.accelerator]
+        for counted in kinds:
             # No step: this compiles, what a thread has not compiled by now.
             planned.ahead.wait("steps")
-            made = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
-            outcome.state = jax.block_until_ready(made).state
+            call = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
+            outcome.state = jax.block_until_ready(call).state
         compiled = time.perf_counter()
-        if saver is not None:
-            saver.compiled = compiled
+        if writer is not None:
+            writer.compiled = compiled
         # From here on time counts as the run's own.
-        bar = Progress(num_steps, progress)
+        bar = Progress(num_steps, show_progress)
         bar.update(outcome.done)
         run(planned, outcome, bar, interrupts, seconds)
         bar.close()
         # After a call that failed the states may be those of an earlier step: the last checkpoint
         # stands.
-        if saver is not None and _step_of(outcome) == planned.terms.first_step + outcome.done:
-            saver.save(outcome)
+        if writer is not None and _step_of(outcome) == planned.terms.first_step + outcome.done:
+            writer.save(outcome)
     # Interrupted runs may be empty, but a time limit that allows no draw is an error.
     ended = outcome.interrupted or outcome.all_lost or outcome.done == num_steps
     if not ended and not kept.number(outcome.done):
@@ -63,7 +73,7 @@ def make_steps(planned: Planned, outcome: Outcome, seconds: float | None, progre
 
 
 def run(
-    planned: Planned,
+    planned: RunPlan,
     outcome: Outcome,
     bar: Progress,
     interrupts: Interrupts,
@@ -72,40 +82,30 @@ def run(
     """Make calls until all steps are made, time is up, an interrupt comes, or no chain is left.
 
     Args:
-        planned: what is to be made, and how.
-        outcome: where to begin; filled.
+        planned: the plan of the run.
+        outcome: what the calls before add up to; filled.
         bar: advanced by each call.
         interrupts: entered; a request ends the run after the call in progress.
         limit: seconds; the call in which they are over is the last one.
     """
-    kept, layout, num_steps = planned.kept, planned.layout, planned.terms.num_steps
-    # The first call is one block, which tells how long a step takes.
-    steps = layout.block_size
-    clock = outcome.watch.clock
+    num_steps, moments = planned.terms.num_steps, planned.layout.moments
+    # The first call is one block, which shows how long a step takes.
+    steps = planned.layout.block_size
+    clock = outcome.monitor.clock
     end = math.inf if limit is None else clock.now() + float(limit)
     while True:
-        done = outcome.done
-        steps = min(steps, num_steps - done, layout.most_steps or steps)
-        # Draws lie in a fixed number of slots until the call returns.
-        if layout.keep is not None:
-            room = kept.burn_in + (kept.due(done) + layout.num_slots) * kept.thin
-            # The next draw would not fit; the steps on the way to it do.
-            steps = min(steps, room + kept.thin - 1 - done)
-        # A stream's window serves so many steps; the next call waits for the next one.
-        if planned.windows is not None:
-            steps = min(steps, planned.windows.left(planned.terms.first_step + done) or steps)
-        if layout.accelerator and steps > layout.block_size:
-            # What is no whole block is a call of its own.
-            steps -= steps % layout.block_size
-        outcome.watch.keep(outcome.state, done)
+        steps = _steps_of_call(planned, outcome.done, steps)
+        outcome.monitor.keep(outcome.state, outcome.done)
         began = clock.now()
         try:
             call = jax.block_until_ready(
-                outcome.watch.call(planned.advance, layout.keep, outcome.state, done, steps)
+                outcome.monitor.call(
+                    planned.advance, planned.layout.keep, outcome.state, outcome.done, steps
+                )
             )
         except Exception as error:
             # Nothing was sampled, so nothing is lost by raising.
-            if not done:
+            if not outcome.done:
                 raise
             _stop_at(outcome, error)
             return
@@ -114,24 +114,47 @@ def run(
         # Parts that other processes hold come to each of them; states stay where they are.
         if clock.has_many:
             call = Call(call.state, *on_host(tuple(call)[1:]))
-        outcome.add(call, steps, kept, layout.moments)
+        outcome.add(call, steps, planned.kept, moments)
         bar.update(steps)
-        # Long enough that the host's own time does not count, short enough to be interrupted. At
-        # most eightfold, for one call's time is a rough guess at the next one's.
-        wanted = max(0.0, min(SECONDS_PER_CALL, end - now))
-        blocks = math.floor(min(8.0, wanted / max(now - began, 1e-9)) * steps / layout.block_size)
-        steps = max(1, blocks) * layout.block_size
+        steps = _steps_next(planned, steps, now - began, end - now)
         outcome.interrupted = clock.any_process(interrupts.requested)
-        if (
-            outcome.done == num_steps
-            or now >= end
-            or outcome.interrupted
-            # A batch of chains goes on alone: the others' sums take as many steps of each.
-            or (outcome.all_lost and not planned.is_part)
-        ):
+        is_last = outcome.done == num_steps or now >= end or outcome.interrupted
+        if is_last or (outcome.all_lost and not planned.makes_all_steps):
             return
-        if planned.saver is not None:
-            planned.saver.look(outcome)
+        if planned.writer is not None:
+            planned.writer.look(outcome)
+
+
+def _steps_of_call(planned: RunPlan, done: int, steps: int) -> int:
+    """Return how many of these steps the next call can make, after `done` steps of the run."""
+    kept, layout = planned.kept, planned.layout
+    steps = min(steps, planned.terms.num_steps - done, layout.most_steps or steps)
+    # Draws lie in a fixed number of slots until the call returns.
+    if layout.keep is not None:
+        room = kept.burn_in + (kept.due(done) + layout.num_slots) * kept.thin
+        # The next draw would not fit; the steps on the way to it do.
+        steps = min(steps, room + kept.thin - 1 - done)
+    # A stream's window serves so many steps; the next call waits for the next one.
+    if planned.windows is not None:
+        steps = min(steps, planned.windows.left(planned.terms.first_step + done) or steps)
+    if layout.accelerator and steps > layout.block_size:
+        # What is no whole block is a call of its own.
+        steps -= steps % layout.block_size
+    return steps
+
+
+def _steps_next(planned: RunPlan, steps: int, took: float, left: float) -> int:
+    """Return the steps, whole blocks, of a call that takes `SECONDS_PER_CALL`.
+
+    Args:
+        planned: the plan of the run.
+        steps: steps of the last call.
+        took: seconds of the last call.
+        left: seconds that the run may still take.
+    """
+    block_size, wanted = planned.layout.block_size, max(0.0, min(SECONDS_PER_CALL, left))
+    blocks = math.floor(min(MOST_GROWTH, wanted / max(took, 1e-9)) * steps / block_size)
+    return max(1, blocks) * block_size
 
 
 def _stop_at(outcome: Outcome, error: Exception) -> None:
@@ -139,7 +162,7 @@ def _stop_at(outcome: Outcome, error: Exception) -> None:
     outcome.interrupted = True
     # The call took the memory of its state, and the last state that was kept is an earlier one.
     if any(leaf.is_deleted() for leaf in jax.tree.leaves(outcome.state)):
-        outcome.state = outcome.watch.last_kept
+        outcome.state = outcome.monitor.last_kept
     warn(
         f"the run ended after {outcome.done} steps because the next ones failed: "
         f"{checks.reason(error)}; what was sampled is returned, and samples.state is that after "

@@ -1,4 +1,4 @@
-"""What is asked of each member of a stack of kernels, of all of them."""
+"""The arguments of `sample` for a stack, made from those for each of its members."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ BY_KEYS = (
 
 
 @dataclass(frozen=True)
-class Spread:
+class SameForMembers:
     """A function of a key that returns a position, for all members."""
 
     stack: Stack
@@ -36,8 +36,8 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class OfEach:
-    """A function of a position, of each member's."""
+class OnEachMember:
+    """A function of a position, applied to that of each member."""
 
     function: Callable[[Position], PyTree]
 
@@ -50,15 +50,15 @@ class OfEach:
 
 
 @dataclass(frozen=True)
-class MomentsOfEach(MomentPlan):
+class MomentsByMember(MomentPlan):
     """Running moments of each member by itself."""
 
     plan: MomentPlan
 
     @classmethod
-    def by(cls, plan: MomentPlan) -> "MomentsOfEach":
+    def by(cls, plan: MomentPlan) -> "MomentsByMember":
         """Return those that a plan keeps."""
-        of = plan.of if plan.of is positions else OfEach(plan.of)
+        of = plan.of if plan.of is positions else OnEachMember(plan.of)
         return cls(of, plan.covariance, plan.weights, plan)
 
     def start(self, position: Position) -> Sums:
@@ -73,7 +73,7 @@ class MomentsOfEach(MomentPlan):
 
 
 def of_members(request: Request) -> Request:
-    """Return what a stack is asked for, of what was asked of each member; of one kernel the same.
+    """Return the request of a stack, from that of each member; that of one kernel as it is.
 
     Raises:
         TypeError, ValueError: there is no kernel for each data set, or positions have not the axes
@@ -91,13 +91,13 @@ def of_members(request: Request) -> Request:
         data_sets=data_sets,
         position=position,
         stacked=stacked,
-        keep=keep if keep is positions or not callable(keep) else OfEach(keep),
-        moments=MomentsOfEach.by(moments) if isinstance(moments, MomentPlan) else moments,
+        keep=keep if keep is positions or not callable(keep) else OnEachMember(keep),
+        moments=MomentsByMember.by(moments) if isinstance(moments, MomentPlan) else moments,
     )
 
 
 def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
-    """Return where members start, with their axis, and whether there is one of chains before it.
+    """Return the starts of members, with their axis, and whether there is one of chains before it.
 
     Raises:
         TypeError, ValueError: positions have not the axes that are said.
@@ -112,14 +112,14 @@ def _starts(stack: Stack, request: Request) -> tuple[Any, Stacked]:
                 f"stacked must be True, False or 'members'; got {stacked!r}: {BY_KEYS}"
             )
         if request.state is not None:
-            raise ValueError(f"stacked must be False where state is given; got {stacked!r}")
+            raise ValueError(f"stacked must be False with state; got {stacked!r}")
         if not is_one and position is not None:
             position = checks.position(position)
             _check_axis(stack, position)
         return position, False
-    # One function of a key serves all members of a chain, unless it is told to return one for each.
+    # One function of a key serves all members of a chain, unless it returns one start for each.
     if is_one:
-        return position if isinstance(position, type) else Spread(stack, position), stacked
+        return position if isinstance(position, type) else SameForMembers(stack, position), stacked
     if position is None:
         return None, stacked
     position = checks.position(position)
@@ -133,6 +133,6 @@ def _check_axis(stack: Stack, position: Position) -> None:
         if shape[:1] != (len(stack),):
             raise ValueError(
                 f"position must have a leading axis of the {len(stack)} members when "
-                "stacked='members', as jax.tree.map(lambda *x: jnp.stack(x), *positions) makes of "
-                f"one for each; got an array of shape {shape}"
+                "stacked='members', as `jax.tree.map(lambda *x: jnp.stack(x), *positions)` makes "
+                f"of one for each; got an array of shape {shape}"
             )

@@ -25,8 +25,7 @@ from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import Samples
-from ewsg_jax.run.stacks.kernels import Stack
-from ewsg_jax.run.stacks.members import of_member
+from ewsg_jax.run.stacks.kernels import Stack, of_member
 from ewsg_jax.run.starts import keys_of, make_starts, num_chains_of
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 

@@ -19,7 +19,7 @@ from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.typing import Array, Position, PyTree
 
 COVARIANCES = ("none", "diagonal", "dense")
-WEIGHTS = ("equal", "step_size", "next_step_size")
+MOMENT_WEIGHTS = ("equal", "step_size", "next_step_size")
 
 
 def positions(position: Position) -> Position:
@@ -28,7 +28,7 @@ def positions(position: Position) -> Position:
 
 
 class Sums(NamedTuple):
-    """What is known of one chain: total weight, mean, and weighted squared deviations."""
+    """Sums over the steps of one chain: total weight, mean, and weighted squared deviations."""
 
     weight: Array
     mean: PyTree
@@ -57,8 +57,8 @@ class MomentPlan:
         # Before and after the mean has moved: their product keeps its digits (Welford 1962).
         before = pytrees.combine((1, value), (-1, sums.mean))
         mean = pytrees.combine((1, sums.mean), (_share(weight, total), before))
-        after = pytrees.combine((1, value), (-1, mean))
-        spread = pytrees.combine((1, sums.spread), (weight, self._products(before, after)))
+        now = pytrees.combine((1, value), (-1, mean))
+        spread = pytrees.combine((1, sums.spread), (weight, self._products(before, now)))
         return Sums(total, mean, spread)
 
     def merge(self, first: Sums, second: Sums) -> Sums:
@@ -91,8 +91,8 @@ class Moments:
     Attributes:
         weight: the total weight, shape (chain,): kept steps, or the sum of their step sizes; 0 of a
             chain that diverged.
-        mean: the weighted mean, a tree.
-        variance: the weighted variance of each number, a tree like the mean; None unless
+        mean: the weighted mean, a pytree.
+        variance: the weighted variance of each number, a pytree like the mean; None unless
             "diagonal".
         covariance: shape (chain, d, d) in the order of `jax.flatten_util.ravel_pytree`; None unless
             "dense".
@@ -104,7 +104,7 @@ class Moments:
     covariance: np.ndarray | None = None
 
     def of_chains(self, those: np.ndarray) -> "Moments":
-        """Return the moments with no weight for chains, of members, that are not among those."""
+        """Return the moments with no weight for all but these chains, or chains of members."""
         those = those.reshape(those.shape + (1,) * (self.weight.ndim - those.ndim))
         return dataclasses.replace(
             self, weight=np.where(those, self.weight, np.zeros_like(self.weight))
@@ -113,7 +113,7 @@ class Moments:
     def pooled(self) -> "Moments":
         """Return the moments of all chains' draws together; chains without weight drop.
 
-        Those that diverged have none. Where no chain has any, the moments are NaN.
+        Chains that diverged have no weight. If no chain has any, the moments are NaN.
         """
         weight = np.asarray(self.weight, np.float64)
         shares = weight / max(weight.sum(), np.finfo(np.float64).tiny)
@@ -146,12 +146,12 @@ def moments(
     covariance: Literal["none", "diagonal", "dense"] = "diagonal",
     weights: Literal["equal", "step_size", "next_step_size"] = "equal",
 ) -> MomentPlan:
-    """Ask `sample` for running moments instead of, or beside, draws.
+    """Ask `sample` for running moments instead of draws, or in addition to them.
 
     Args:
-        of: the function of the position whose moments are wanted; default the position.
+        of: the function of the position whose moments are kept. Default: the position.
         covariance: `"none"` keeps the mean alone, `"diagonal"` variances, `"dense"` a d × d matrix
-            a chain.
+            for each chain.
         weights: `"equal"`; or, as averages under decreasing step sizes must, `"step_size"`: each
             position counts with the step size of the step that made it (Şimşekli et al. 2016,
             supplement, eq. 12), or `"next_step_size"`: with that of the step that leaves it
@@ -178,9 +178,9 @@ def moments(
         >>> samples.moments.mean.shape, samples.moments.pooled().variance.shape
         ((3, 1), (1,))
     """
-    checks.function("of", of, "(position) -> tree of arrays")
+    checks.function("of", of, "(position) -> pytree of arrays")
     checks.one_of("covariance", covariance, COVARIANCES)
-    checks.one_of("weights", weights, WEIGHTS)
+    checks.one_of("weights", weights, MOMENT_WEIGHTS)
     return MomentPlan(of, covariance, weights)
 
 

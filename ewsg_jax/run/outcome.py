@@ -21,14 +21,19 @@ class Outcome:
     """What the calls so far add up to.
 
     Attributes:
+        state: the states after the last call, leading axis chain.
+        monitor: which chains are alive.
         draws: the kept draws in the host's memory, leading axes (chain, draw); filled as far as the
             calls came.
         totals: by the names of `Call.totals`, shape (chain,).
         spent: pairs of steps and counted evaluations of all chains, call after call.
+        done: steps made.
+        interrupted: whether an interrupt or an error ended the run early.
+        sums: the sums of running moments, None before the first call and without moments.
     """
 
     state: KernelState
-    watch: DivergenceMonitor
+    monitor: DivergenceMonitor
     draws: PyTree
     totals: dict[str, np.ndarray] = field(default_factory=dict)
     spent: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
@@ -38,13 +43,14 @@ class Outcome:
 
     @property
     def all_lost(self) -> bool:
-        """Whether no chain moves any more, of a stack no member of any."""
-        own = self.state.dynamics
-        rests = isinstance(own, StackState) and bool((on_host(own.diverged_at) >= 0).all())
-        return rests or not self.watch.alive.any()
+        """Whether no chain moves any more; in a stack, no member of any chain."""
+        stack = self.state.dynamics
+        if isinstance(stack, StackState) and bool((on_host(stack.diverged_at) >= 0).all()):
+            return True
+        return not self.monitor.alive.any()
 
     def add(self, call: Call, steps: int, kept: Kept, moments: MomentPlan | None) -> None:
-        """Add what a call of `steps` steps gave."""
+        """Add the results of a call of `steps` steps."""
         first, last = kept.number(self.done), kept.number(self.done + steps)
 
         # Slots come first in the program's arrays, chains in the user's.
@@ -58,11 +64,11 @@ class Outcome:
             self.totals[name] = self.totals.get(name, 0) + np.asarray(total, wide)
         self.done += steps
         counted = self.totals.get("gradient_evaluations", np.zeros(1, int))
-        # Of a stack of kernels, what a member takes.
+        # The mean over the members of a stack: what one takes.
         self.spent.append((self.done, int(np.sum(counted)) // counted[0].size))
         self.state = call.state
+        sums = call.record.sums
         if moments is not None:
-            sums = call.record.sums
             self.sums = sums if self.sums is None else _merged(moments, self.sums, sums)
 
 

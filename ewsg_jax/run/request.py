@@ -1,5 +1,10 @@
-"""What `sample` is asked for, and the checks of it that need no computation, or shapes alone."""
+"""What `sample` is asked for: its checks that need no computation, or shapes alone, and how many
+steps a budget is.
+"""
 
+import bisect
+import math
+import numbers
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -9,6 +14,7 @@ import jax.numpy as jnp
 from ewsg_jax.base import checks, tracing
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel, KernelState, check_numbers
 from ewsg_jax.rows import _spread as spread
@@ -20,12 +26,14 @@ from ewsg_jax.run.moments import positions as keep_positions
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.streams.stream import Stream
 
+MOST_STEPS = 2**62
+"""Steps that every larger budget comes to: runs refuse this many, and a `range` has no more."""
 Stacked = bool | Literal["members"]
-"""Whether a position has a leading axis of chains, or that it has one of the members of a stack."""
+"""Whether a position has a leading axis of chains; "members": of the members of a stack."""
 
 
 class Request(NamedTuple):
-    """What `sample` is asked for: its arguments, and what is settled before and during a run."""
+    """The arguments of `sample`, and what is settled before and during a run."""
 
     key: Key
     kernel: Kernel
@@ -53,7 +61,7 @@ class Request(NamedTuple):
     checkpoint_every: float = 60.0
     mesh: Any = None
     data_sets: StackedData | None = None
-    """What the data are, where they are several data sets."""
+    """The data if they are several data sets, else None."""
     total_chains: int | None = None
     """The number of chains of which these are a batch, None without `chain_batch_size`: the batches
     are compiled as all chains together would be, so that they round alike.
@@ -61,11 +69,11 @@ class Request(NamedTuple):
     row_shards: int | None = None
     """The number of parts into which the rows of a run that resumes are cut."""
     placed: Placed | None = None
-    """The data on the devices over which the chains run, None for one."""
+    """The data on the devices over which the chains run, None for one device."""
 
     @property
     def devices(self) -> Devices | None:
-        """Over which devices the chains run, None for one."""
+        """The devices over which the chains run, None for one."""
         return None if self.placed is None else self.placed.devices
 
 
@@ -88,7 +96,7 @@ def check(request: Request) -> Request:
     if isinstance(data, Stream):
         _check_stream(kernel, data)
         if request.mesh is not None:
-            raise ValueError(f"mesh must be None where data are a stream; got {request.mesh!r}")
+            raise ValueError(f"mesh must be None if data are a stream; got {request.mesh!r}")
     else:
         checks.data(data)
         if request.check_data:
@@ -100,11 +108,11 @@ def check(request: Request) -> Request:
         raise ValueError(f"chain_batch_size must be None with mesh; got {request.chain_batch_size}")
     if isinstance(request.stacked, str):
         raise ValueError(
-            "stacked must be True or False where no kernels or data sets are stacked; got "
+            "stacked must be True or False if no kernels or data sets are stacked; got "
             f"{checks.describe(request.stacked)}"
         )
     checks.boolean("stacked", request.stacked)
-    # Chains can share a batch only where a batch belongs to no chain's own order.
+    # Chains can share a batch only if it belongs to no chain's own order of the rows.
     if request.shared_minibatch and not (uses_batches(kernel) and not is_ordered(kernel)):
         what = (
             "whose chains have epochs of their own"
@@ -134,15 +142,15 @@ def check(request: Request) -> Request:
             f"each other; got {request.seconds}"
         )
     if request.keep is not None:
-        checks.function("keep", request.keep, "(position) -> tree of arrays, or None")
+        checks.function("keep", request.keep, "(position) -> pytree of arrays, or None")
     if request.keep_when is not None:
         _check_when(request)
     if request.moments is not None:
         checks.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
     # Last, for it copies the data: a call that is wrong in anything costs no copy.
-    placed = None if devices is None else Placed(devices, devices.put(data))
+    placed = None if devices is None else Placed(devices, devices.place(data))
     if devices is not None and devices.cuts_data:
-        kernel = devices.cut_laws(kernel)
+        kernel = devices.cut_row_tables(kernel)
     return request._replace(kernel=kernel, data=data, placed=placed)
 
 
@@ -161,16 +169,16 @@ def _check_when(request: Request) -> None:
     takes = "keep_when must be a function of a step's number that returns a boolean"
     assert request.keep_when is not None
     checks.function("keep_when", request.keep_when, "(step) -> boolean, or None")
-    told = tracing.outputs(
+    returned = tracing.outputs(
         "keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
     )
-    if getattr(told, "shape", None) != () or told.dtype != bool:
-        raise TypeError(f"{takes}; it returned {checks.describe(told)}")
+    if getattr(returned, "shape", None) != () or returned.dtype != bool:
+        raise TypeError(f"{takes}; it returned {checks.describe(returned)}")
 
 
 def _check_on_host(request: Request) -> None:
     """Check that nothing is traced: what the loop on the host reads must be known."""
-    takes = "sample must be called on the host, where it compiles and watches the run itself"
+    takes = "sample must be called on the host, for it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and "
         "kernel.step into jax.lax.scan, and vmap that; for many kernels give "
@@ -199,14 +207,14 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
 
 
 def check_kept(request: Request, positions: Position) -> PyTree:
-    """Check the user's functions on one chain's position; return shapes of one draw of all."""
+    """Check the user's functions on one chain's position; return the shapes of a draw of all."""
     # Checked on shapes alone: the functions are not run.
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
-        made = tracing.outputs(
+        values = tracing.outputs(
             "the function of moments", request.moments.of, "one chain's position", one
         )
-        for leaf in jax.tree.leaves(made):
+        for leaf in jax.tree.leaves(values):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise TypeError(
                     "the function of moments must return floating-point arrays; got "
@@ -220,3 +228,82 @@ def check_kept(request: Request, positions: Position) -> PyTree:
     if request.keep is not keep_positions:
         kept = tracing.outputs("keep", request.keep, "one chain's position", one)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), kept)
+
+
+def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int = 0) -> int:
+    """Return the most steps whose evaluations, `init` included, stay within these passes.
+
+    Args:
+        cost: evaluations per step and at init.
+        n: the number of rows of the data.
+        data_passes: passes over the data of one chain, of n evaluations of some ∇Vᵢ each.
+        first_step: the number of the first step, on which refreshes depend.
+
+    Raises:
+        TypeError, ValueError: `data_passes` is not a finite number.
+    """
+    if isinstance(data_passes, bool) or not isinstance(data_passes, numbers.Real):
+        raise TypeError(
+            f"data_passes must be a positive number; got {checks.describe(data_passes)}"
+        )
+    if not math.isfinite(data_passes):
+        raise ValueError(f"data_passes must be a positive number; got {data_passes}")
+    # A budget that is a whole number of steps must not lose one to rounding.
+    budget = math.floor(float(data_passes) * n * (1 + 1e-12)) - cost.at_init
+    at_most = range(min(max(0, budget // cost.per_step), MOST_STEPS) + 1)
+    return (
+        bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
+    )
+
+
+def steps_reaching(cost: Evaluations, n: int, data_passes: float) -> int:
+    """Return the fewest steps whose evaluations, `init` included, reach these passes.
+
+    Args:
+        cost: evaluations per step and at init.
+        n: the number of rows of the data.
+        data_passes: passes over the data of one chain, finite, of n evaluations of some ∇Vᵢ each.
+    """
+    wanted = math.ceil(float(data_passes) * n * (1 - 1e-12)) - cost.at_init
+    enough = range(min(-(-max(0, wanted) // cost.per_step), MOST_STEPS) + 1)
+    return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(0, count))
+
+
+def num_steps_of(
+    cost: Evaluations,
+    n: int,
+    num_steps: int | None,
+    data_passes: float | None,
+    seconds: float | None,
+    first_step: int = 0,
+) -> int:
+    """Return the number of steps, given in either of its two forms.
+
+    Raises:
+        TypeError, ValueError: none or both are given, or what is given allows no step.
+    """
+    if (num_steps is None) == (data_passes is None):
+        bound = ""
+        if seconds is not None:
+            bound = f" with seconds={seconds!r}, which may end a run before its last step"
+        raise ValueError(
+            f"give either num_steps or data_passes; got num_steps={num_steps!r} and "
+            f"data_passes={data_passes!r}{bound}"
+        )
+    if data_passes is None:
+        return checks.integer("num_steps", num_steps)
+    if cost.counted:
+        if not cost.expected:
+            raise ValueError(
+                "data_passes must be None for a method whose steps cost what they turn out to: "
+                f"give num_steps; got {data_passes!r}"
+            )
+        checks.positive("data_passes", data_passes)
+        return max(1, round((float(data_passes) * n - cost.at_init) / float(cost.expected)))
+    steps = steps_within(cost, n, data_passes, first_step)
+    if steps < 1:
+        raise ValueError(
+            f"data_passes must allow at least one step, of {cost.per_step} evaluations after "
+            f"{cost.at_init} at the start, with n = {n}; got {data_passes}"
+        )
+    return steps

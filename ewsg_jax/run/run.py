@@ -1,4 +1,4 @@
-"""A run, from what is asked for to what came out."""
+"""A run, from the request to the samples."""
 
 import contextlib
 import functools
@@ -25,9 +25,9 @@ from ewsg_jax.run.member_arguments import of_members
 from ewsg_jax.run.model_warnings import EndCheck
 from ewsg_jax.run.moments import finish, positions
 from ewsg_jax.run.outcome import Outcome
-from ewsg_jax.run.plan import Planned, plan
+from ewsg_jax.run.plan import RunPlan, plan
 from ewsg_jax.run.request import Request, check
-from ewsg_jax.run.samples import Samples, weighed
+from ewsg_jax.run.samples import Samples, without_diverged_moments
 from ewsg_jax.run.stacked import StackedSamples, split_members
 from ewsg_jax.run.stacks.kernels import Stack
 from ewsg_jax.run.streams.stream import Stream
@@ -47,7 +47,7 @@ def checked(request: Request) -> Request:
 
 
 def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSamples:
-    """Return what a run gives: of all chains at once, or in batches.
+    """Return the samples of a run, of all chains at once or in batches.
 
     Args:
         request: as `checked` returns it.
@@ -71,7 +71,7 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
 
 
 def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
-    """Plan, run and collect; look at what the run has come to."""
+    """Plan, run and collect; check the chains at the end."""
     kernel, end_check = request.kernel, EndCheck(request, earlier)
     windows = (
         Windows(request.data, request.key, kernel, request.check_data)
@@ -82,7 +82,7 @@ def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
     with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
         planned, outcome = plan(request, earlier, windows)
         if windows is None:
-            end_check.keep(outcome.watch.start, request.data)
+            end_check.keep(outcome.monitor.start, request.data)
             num_steps = planned.terms.num_steps
             end_check.compile_ahead(planned.num_chains, planned.cost, num_steps, request.data)
         compiled = make_steps(planned, outcome, request.seconds, request.progress)
@@ -91,28 +91,28 @@ def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
         rows = request.data if windows is None else windows.last.rows
         # From here on all is sampled: an interrupt ends what is still evaluated.
         try:
-            outcome.watch.warn(kernel, outcome.state, rows)
+            outcome.monitor.warn(kernel, outcome.state, rows)
         except KeyboardInterrupt:
             outcome.interrupted = True
         if windows is not None:
-            end_check.keep(outcome.watch.start, rows)
+            end_check.keep(outcome.monitor.start, rows)
         samples = collect(request._replace(data=data), planned, outcome, compiled)
     warn_of_overflow(samples.overflow)
     samples = end_check.judged(samples)
-    return weighed(samples, samples.diverged_at)
+    return without_diverged_moments(samples, samples.diverged_at)
 
 
-def collect(request: Request, planned: Planned, outcome: Outcome, compiled: float) -> Samples:
-    """Return what a run gave."""
+def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: float) -> Samples:
+    """Collect the draws, moments and costs of a finished run."""
     ended = time.perf_counter()
     num_chains, first_step, cost = planned.num_chains, planned.terms.first_step, planned.cost
     # Sums over steps become means over those made; what is constant was not summed.
-    per_chain = functools.partial(_of_each_chain, outcome.totals, num_chains)
+    per_chain = functools.partial(_by_chain, outcome.totals, num_chains)
     num_draws = int(planned.kept.number(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
     step = planned.kept.steps(first_step, outcome.done)
     step_size = _step_sizes(request.kernel, step - 1)
-    made = max(outcome.done, 1)
+    num_made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
         draws=None if request.keep is None else draws,
@@ -126,16 +126,16 @@ def collect(request: Request, planned: Planned, outcome: Outcome, compiled: floa
         gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
         num_data=all_rows(request.data),
         num_steps=outcome.done,
-        index_acceptance=per_chain("index_acceptance", made) / made,
-        acceptance=per_chain("acceptance", made) / made,
+        index_acceptance=per_chain("index_acceptance", num_made) / num_made,
+        acceptance=per_chain("acceptance", num_made) / num_made,
         overflow=per_chain("overflow", 0),
-        diverged_at=outcome.watch.diverged_at,
+        diverged_at=outcome.monitor.diverged_at,
         keeps_positions=request.keep is positions,
         common_start=planned.terms.common_start,
         shared_minibatch=planned.layout.shared_minibatch,
         interrupted=outcome.interrupted,
-        compile_seconds=planned.before[0] + compiled - planned.began,
-        run_seconds=planned.before[1] + ended - compiled,
+        compile_seconds=planned.earlier_seconds[0] + compiled - planned.began,
+        run_seconds=planned.earlier_seconds[1] + ended - compiled,
     )
 
 
@@ -144,7 +144,7 @@ def _step_sizes(kernel: Kernel, steps: np.ndarray) -> np.ndarray:
     schedule = kernel.step_size
     if isinstance(schedule, Constant) and np.ndim(schedule.value) == 0:
         return np.asarray(schedule.value, jnp.result_type(float, schedule.value))[None]
-    # Made up to a power of two: runs of other lengths share a program.
+    # Padded to a power of two: runs of other lengths share a program.
     padded = np.pad(steps, (0, (1 << len(steps).bit_length()) - len(steps)))
     return np.asarray(_of_schedule(kernel, padded.astype(np.int32)))[: len(steps)]
 
@@ -154,9 +154,7 @@ def _of_schedule(kernel: Kernel, steps: Array) -> Array:
     return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
 
 
-def _of_each_chain(
-    totals: dict[str, np.ndarray], num_chains: int, name: str, known: int
-) -> np.ndarray:
+def _by_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:
     """Return sums over a run's steps of what `Info` reports, (chain,); `known` if nothing ran."""
     total = totals.get(name, np.asarray(known))
     return np.broadcast_to(total, (num_chains, *total.shape[1:])).copy()

@@ -1,6 +1,7 @@
 """Run a kernel: chains side by side, in compiled calls from a host loop; resume an ended one."""
 
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, Generic, TypedDict, Unpack, overload
 
@@ -54,7 +55,7 @@ class SampleOptions(SharedOptions[P], total=False):
 
 
 class ResumeOptions(SharedOptions[P], total=False):
-    """The keyword arguments of `resume` beside the kernel."""
+    """The keyword arguments of `resume`, apart from the kernel."""
 
     position: P | None
 
@@ -122,76 +123,79 @@ def sample(
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
-    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`: `num_chains` is
-    for many chains, and `kernel.init` with `kernel.step` in a `jax.lax.scan` for a program of your
-    own.
+    It runs a host loop over compiled calls, so call it outside `jit` and `vmap`. For many chains
+    give `num_chains`; for a program of your own put `kernel.init` and `kernel.step` into a
+    `jax.lax.scan`.
 
     Args:
         key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t)
             alone.
-        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of some, by
-            `ewsg_jax.stack`: everything else is then as for each of its members.
-        position: where the chains start: a tree of floating-point arrays; or a function of a key
-            that returns one, called once per chain; or, with `stacked=True`, a tree with a leading
+        kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of kernels, by
+            `ewsg_jax.stack`, each member of which is given the other arguments.
+        position: the starting point, a pytree of floating-point arrays; or a function of a key that
+            returns one, called once per chain; or, with `stacked=True`, a pytree with a leading
             chain axis.
-        data: a tree of arrays that share their leading axis, the n rows; or several data sets, by
-            `ewsg_jax.stack_data`: each is then sampled as by itself, with randomness of its own; or
-            more rows than memory holds, by `ewsg_jax.stream`.
+        data: a pytree of arrays that share their leading axis, the n rows; or several data sets, by
+            `ewsg_jax.stack_data`, each sampled by itself with randomness of its own; or more rows
+            than memory holds, by `ewsg_jax.stream`.
         num_steps: steps of each chain, burn-in included.
         data_passes: instead of `num_steps`, the largest number of steps whose evaluations stay
             within this many passes over the data, per chain.
-        seconds: beside one of these, whichever ends first: a bound on the time of sampling, above
-            0. The compiled call in which it is up, of about half a second or of one block of steps,
-            is the last one; time to compile does not count. The draws are those of a run of
-            `samples.num_steps` steps.
+        seconds: a bound on the time of sampling in seconds, above 0, in addition to one of these:
+            the run ends at whichever comes first. The compiled call in which the time is up, of
+            about half a second or of one block of steps, is the last one; time to compile does not
+            count. The draws are those of a run of `samples.num_steps` steps. Default: no bound.
         num_chains: chains run side by side; with `stacked=True` or `state` it follows from them.
         burn_in: first steps that are not kept.
         thin: keep every thin-th step after the burn-in.
         keep: the function of the position that is kept, evaluated at kept steps only; None keeps no
-            draws.
+            draws. Default: the position.
         keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in`
-            and `thin` leave, those are kept of which it is true, such as the ends of a cyclical
-            schedule's phases.
-        moments: running moments over the kept steps, as `ewsg_jax.moments` describes them.
+            and `thin` leave, only those for which it is true are kept, such as the ends of a
+            cyclical schedule's phases. Default: all are kept.
+        moments: running moments over the kept steps, as `ewsg_jax.moments` describes them. Default:
+            none.
         state: `samples.state` of an earlier run of this kernel, to continue from there; then
             `position` is None. With the same key and data it continues as if never stopped. A chain
             that diverged starts again from its last finite state; in a stack it stays there.
         stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or
-            data sets, have the same starts; but "members" says that the tree, or what the function
-            of a key returns, has a leading axis of members instead.
-        shared_minibatch: draw one batch a step for all chains: much faster for many chains. The law
-            of each chain is untouched, but chains are no longer independent, so errors estimated
-            between chains are too small (`samples.shared_minibatch` says so; `ewsg_jax.check`
-            allows for it).
-        first_chain: the number of the first chain, at least 0, for a batch of the chains of a
-            larger run, made by itself: `first_chain=20, num_chains=10` are the chains 20 to 29 of
-            any run with this key. `position` and `state`, if they have an axis of chains, are those
-            of this batch. It makes all its steps even if all its chains diverge, as the other
-            batches do. Default: the chains 0, 1, … are the whole run.
+            data sets, have the same starts, unless it is "members": then the pytree, or the one
+            that the function of a key returns, has a leading axis of members.
+        shared_minibatch: draw one batch a step for all chains: much faster for many chains. The
+            distribution of each chain is the same, but chains are no longer independent, so errors
+            estimated between chains are too small (`samples.shared_minibatch` reports it, and
+            `ewsg_jax.check` allows for it).
+        first_chain: the number of the first chain, at least 0, of a batch of the chains of a larger
+            run, made by itself: `first_chain=20, num_chains=10` are the chains 20 to 29 of any run
+            with this key. `position` and `state`, if they have an axis of chains, are those of this
+            batch. It makes all its steps even if all its chains diverge, as the other batches do.
+            Default: the chains 0, 1, … are the whole run.
         chain_batch_size: run this many chains at a time, one batch after the other, if all at once
             do not fit in the device's memory: the same draws, bit for bit with two or more at a
             time. Draws and states of all are then in the host's memory. Not with `seconds`.
-        progress: show a bar where tqdm is installed.
-        randomness_memory: bound in bytes on the randomness drawn ahead and on the rows gathered for
-            it.
-        memory_limit: bytes that the run may take beside the data; default what is free. What it
-            needs is worked out from shapes, and refused before anything is made.
+            Default: all at once.
+        progress: show a bar if tqdm is installed.
+        randomness_memory: bytes that the randomness drawn ahead and the rows gathered for it may
+            take; default 256 MiB.
+        memory_limit: bytes that the run may take, its data not counted; default: what is free. The
+            sizes are worked out from shapes, and a run that is too large is refused before anything
+            is made.
         check_data: look once for NaN and infinity in the data, and for labels that the model does
             not know.
         checkpoint: path of a new folder in which checkpoints of the run are written, each file
             whole or not at all: `ewsg_jax.resume(checkpoint, data, kernel=kernel)` resumes after a
             kill, bit for bit. With `chain_batch_size` each batch is a run with a checkpoint of its
-            own in it, `chains-000000` and so on. None: none.
-        checkpoint_every: seconds between checkpoints; more where writing takes over a twentieth of
-            the time.
+            own in it, `chains-000000` and so on. Default: no checkpoints.
+        checkpoint_every: seconds between checkpoints; more if writing would take over a twentieth
+            of the time.
         mesh: several devices, as a `jax.sharding.Mesh` with the axes `"chains"`, `"data"` or both.
-            Along `"chains"` each has some of the chains: the same draws, bit for bit where XLA
-            rounds alike. Along `"data"` each has some of the rows and draws its share of every
-            batch from them: another law of batches, unbiased too, and one sum of d numbers over the
-            devices for each chain and gradient. See `docs/scaling.md`.
+            Along `"chains"` each has a part of the chains: the same draws, bit for bit if XLA
+            rounds alike. Along `"data"` each has a part of the rows and draws its share of every
+            batch from them: another scheme of batches, unbiased too, and one sum of d numbers over
+            the devices for each chain and gradient. See `docs/scaling.md`. Default: one device.
 
     Returns:
-        The draws and what they cost; of kernels or data sets in a stack a `StackedSamples`, whose
+        The draws and what they cost; for a stack of kernels or data sets a `StackedSamples`, whose
         items they are. An interrupt (Ctrl-C) ends the run early and returns what was sampled. A
         chain that diverges stays at its last finite position, with a warning, and the others
         continue unchanged; when none is left the run ends.
@@ -199,8 +203,8 @@ def sample(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before
             a draw is kept; the message names it.
-        ValueError: with several processes also that they were given different things; it names
-            them.
+        ValueError: the processes of a run over several were given different arguments; the message
+            names them.
         OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end
             the run.
 
@@ -317,29 +321,29 @@ def resume(
     folder.
 
     Args:
-        path: of the checkpoint; the run is written there as before.
-        data: the same as before.
-        kernel: equal to the one that began it: functions are not in the file, and are known by
-            their names.
+        path: the folder of the checkpoint; the run writes its next checkpoints there.
+        data: the same data as before.
+        kernel: a kernel equal to the one that began the run: functions are not in the file, and are
+            known by their names.
         keep: the same function as before, if one was given.
-        keep_when: the same.
-        moments: the same.
-        position: as of `ewsg_jax.load`: a tree of the structure of the run's position, needed where
-            it is of other classes than dictionaries, lists and tuples.
-        seconds: a bound on the time from here on; default what is left of the run's own bound, if
-            it had one.
+        keep_when: the same function as before, if one was given.
+        moments: the same running moments as before, if there were any.
+        position: a pytree of the structure of the run's position, as for `ewsg_jax.load`; needed
+            if it is of other classes than dictionaries, lists and tuples.
+        seconds: a bound on the time from here on, in seconds; default: what is left of the run's
+            own bound, if it had one.
         checkpoint_every: seconds between checkpoints.
-        progress: show a bar where tqdm is installed.
-        memory_limit: as of `sample`.
-        check_data: as of `sample`.
-        mesh: as of `sample`: the devices from here on, which may be more or fewer than before, or
-            others. Rows stay cut into as many parts as they were, of which each device along
-            `"data"` has one or several.
+        progress: show a bar if tqdm is installed.
+        memory_limit: bytes that the run may take, as for `sample`.
+        check_data: look once for wrong values in the data, as for `sample`.
+        mesh: the devices from here on, as for `sample`, which may be more or fewer than before, or
+            others. Rows stay cut into as many parts as they were; each device along `"data"` has
+            one or several.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the path is of no
-            checkpoint, or of a damaged one; the kernel, the data or what is kept are others than
-            those of the run.
+            checkpoint, or of a damaged one; the kernel, the data or what is kept are not those of
+            the run.
         OSError: a file cannot be read or written.
 
     Example:
@@ -392,5 +396,35 @@ def resume(
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)
         del request, data
-        # The run's own time, of which nothing may be left, where no other is given.
+        # Without another bound the run's own, of which nothing may be left.
         return run.run(checked if left is None else checked._replace(seconds=left), earlier)
+
+
+def inner_run(
+    key: Key, kernel: Kernel, start: Any, data: Data, num_steps: int, **options: Any
+) -> Samples:
+    """Return a run that another call of the library makes for itself.
+
+    It warns of nothing: its caller judges chains that diverged. Data that the caller has checked
+    are not checked again.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, as its caller is then.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        samples = sample(
+            key, kernel, start, data, num_steps, progress=False, check_data=False, **options
+        )
+    return raise_if_interrupted(samples)
+
+
+def raise_if_interrupted(samples: Samples[P]) -> Samples[P]:
+    """Return a run that a call of the library made for itself, if it came to its end.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, as its caller is then.
+    """
+    if samples.interrupted:
+        raise KeyboardInterrupt("a run was interrupted, or failed")
+    return samples

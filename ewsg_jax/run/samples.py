@@ -14,7 +14,7 @@ from ewsg_jax.base.typing import Data, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
 from ewsg_jax.draws.coordinates import named
-from ewsg_jax.draws.likelihoods import CHUNK_SIZE
+from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.posterior.posterior import Posterior
@@ -22,12 +22,12 @@ from ewsg_jax.run import archive, states
 from ewsg_jax.run.concatenation import concatenated
 from ewsg_jax.run.moments import Moments
 
-HOLDS, HOLDS_STACK = "samples", "samples of a stack"
+HOLDS_SAMPLES, HOLDS_STACK = "samples", "samples of a stack"
 """What files hold."""
-TREES = {"draws", "moments", states.STATE}
-"""Fields of samples that are trees."""
+PYTREE_FIELDS = {"draws", "moments", states.STATE}
+"""Fields of samples that are pytrees."""
 MOST_NAMED = 5
-"""Chains that a message names."""
+"""Chains, members or coordinates that a message names: more would hide the text."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,34 +37,35 @@ class Samples(Generic[P]):
     Attributes:
         draws: what was kept, NumPy arrays with leading axes (chain, draw); None with `keep=None`.
             Chains that diverged are among them: `finite_draws` are those that count.
-        moments: the running moments, where they were asked for; a chain that diverged has no
-            weight in them.
-        state: the chains' last states, leading axis chain. Of samples that were loaded without
-            their kernel it is missing, and says so.
+        moments: the running moments, None if there are none; a chain that diverged has no weight in
+            them.
+        state: the chains' last states, leading axis chain. Samples that were loaded without their
+            kernel have none: to use it raises an error that says so.
         step: step number of each draw, shape (draw,); the state that `init` returns is step 0.
         step_size: h of the step that made each draw, shape (draw,): its weight under a decreasing
             schedule.
         evaluations: ∇Vᵢ evaluated by one chain up to each draw, `init` included, shape (draw,),
-            int64; in proportion to the steps inside one call of the compiled loop where steps cost
-            unequally.
+            int64. If steps cost unequally, each step inside one call of the compiled loop counts
+            the same.
         gradient_evaluations: ∇Vᵢ evaluated by all chains together, burn-in and `init` included.
-        num_data: n.
+        num_data: n, the number of rows.
         num_steps: steps that each chain made in this run.
         index_acceptance: mean share of index-chain proposals accepted, shape (chain,).
         acceptance: mean share of Metropolis' proposals accepted, 1 for methods that make none,
             shape (chain,).
-        overflow: in how many steps a bounded set (the bright data of FlyMC) could not hold what it
-            should, and the law was that given that it can, shape (chain,).
+        overflow: the number of steps in which a bounded set (the bright data of FlyMC) was too
+            small, so that they targeted the posterior given that it is large enough, shape
+            (chain,).
         diverged_at: the step at which each chain ceased to be finite, −1 for none, shape (chain,),
-            int64. Such a chain stays at its last finite position. Of a chain that blew up and
+            int64. Such a chain stays at its last finite position. For a chain that blew up and
             stayed finite it is the last step: its potential is far above that of its start or of
             the other chains.
         keeps_positions: whether the draws are positions.
-        common_start: whether all chains started at one point, which makes R-hat too kind.
+        common_start: whether all chains started at one point, which makes R-hat too small.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent.
-        interrupted: whether an interrupt ended the run early, or what is evaluated at its end.
-        compile_seconds: time to trace and compile.
-        run_seconds: time to sample.
+        interrupted: whether an interrupt ended the run early, or the checks at its end.
+        compile_seconds: time to trace and compile, in seconds.
+        run_seconds: time to sample, in seconds.
     """
 
     draws: PyTree
@@ -123,8 +124,8 @@ class Samples(Generic[P]):
         Means, quantiles and pictures of the posterior are to be made of these: a chain that
         diverged repeats its last finite position, however far out that is. `mean`, `sd`, `predict`,
         `to_arviz`, `ewsg_jax.diagnostics` and `ewsg_jax.check` take them. Such a chain is left out
-        as a whole: where it was before is not independent of where it diverged. The first axis has
-        the length 0 where every chain diverged.
+        as a whole: its draws before are not independent of the step at which it diverged. The first
+        axis has the length 0 if every chain diverged.
 
         Raises:
             AttributeError: the run kept no draws.
@@ -183,9 +184,9 @@ class Samples(Generic[P]):
         return self.draws
 
     def named(self) -> dict[str, np.ndarray]:
-        """Return the draws as a flat dictionary of arrays (chain, draw, …) by place in the tree.
+        """Return the draws as a flat dictionary of arrays (chain, draw, …) by place in the pytree.
 
-        Draws that are a single array are called `position`, or `draws` where they are no positions.
+        Draws that are a single array are called `position`, or `draws` if they are no positions.
         """
         return named(self.draws, "position" if self.keeps_positions else "draws")
 
@@ -216,7 +217,7 @@ class Samples(Generic[P]):
         """
         checks.instance("later", later, Samples, "what ewsg_jax.sample returns")
         both = concatenated(self, later)
-        return weighed(both, both.diverged_at)
+        return without_diverged_moments(both, both.diverged_at)
 
     def predict(
         self,
@@ -229,32 +230,32 @@ class Samples(Generic[P]):
     ) -> PyTree:
         """Return the mean of `function(position, inputs)` over the draws that count.
 
-        These are `finite_draws`, those of the chains that did not diverge. The mean is NaN where
-        every chain did.
+        These are `finite_draws`, those of the chains that did not diverge. The mean is NaN if
+        every chain diverged.
 
         Args:
-            function: `function(position, inputs) -> tree of floating-point arrays`, for one draw.
+            function: `function(position, inputs) -> pytree of floating-point arrays`, for one draw.
                 It is compiled and vectorised over draws; give the same function object again to
                 spare the compilation.
-            inputs: its second argument: a tree of arrays or numbers, an argument of the compiled
+            inputs: its second argument: a pytree of arrays or numbers, an argument of the compiled
                 program.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
                 densities, computed without overflow.
             keep_draws: return the outputs at each of these draws instead, leading axes (chain,
-                draw), as `finite_draws` have them. Where chains diverged the first axis is shorter
+                draw), as `finite_draws` have them. If chains diverged, the first axis is shorter
                 than `num_chains`, and a RuntimeWarning names them.
             chunk_size: draws evaluated at once. Default: as many as hold 64 MiB of positions,
                 outputs and the largest intermediate array. It changes the result by rounding only.
 
         Returns:
-            The tree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are made in
+            The pytree of outputs as NumPy arrays in the outputs' dtypes (sums over chunks are in
             float64).
 
         Raises:
             TypeError, ValueError: an argument has the wrong type or value; the function fails on
                 one draw, or returns integers or booleans, which have no mean in their own dtype
-                (with `keep_draws` they are returned as they are); there are no draws, with
-                `keep_draws` also where every chain diverged.
+                (with `keep_draws` they are returned as they are); there are no draws, or,
+                with `keep_draws`, every chain diverged.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -264,20 +265,20 @@ class Samples(Generic[P]):
             >>> samples.predict(lambda position, x: x * position, jnp.ones(3)).shape
             (3,)
         """
-        some = bool(self.is_finite.any())
+        any_finite = bool(self.is_finite.any())
         if keep_draws is True:
-            self._say_left_out("predict(…, keep_draws=True)")
-        found = predict(
-            self.finite_draws if some and self.draws is not None else self.draws,
+            self._warn_of_left_out("predict(…, keep_draws=True)")
+        outputs = predict(
+            self.finite_draws if any_finite and self.draws is not None else self.draws,
             function,
             inputs,
             log=log,
             keep_draws=keep_draws,
             chunk_size=chunk_size,
         )
-        return found if some else jax.tree.map(lambda x: np.full_like(x, np.nan), found)
+        return outputs if any_finite else jax.tree.map(lambda x: np.full_like(x, np.nan), outputs)
 
-    def _say_left_out(self, where: str) -> None:
+    def _warn_of_left_out(self, where: str) -> None:
         """Warn that chains which diverged are not in what is returned.
 
         Raises:
@@ -301,19 +302,19 @@ class Samples(Generic[P]):
             path: of the file, usually ending in `.npz`.
 
         Raises:
-            TypeError: the path is not a file path; or there is a tree among what was kept with
-                classes in it, such as a named tuple, that is no tree of the position's structure.
+            TypeError: the path is not a file path; or there is a pytree among what was kept with
+                classes in it, such as a named tuple, whose structure is not the position's.
             AttributeError: the samples were loaded without their states.
             OSError: the file cannot be written.
         """
-        archive.write(path, HOLDS, *stored(self))
+        archive.write(path, HOLDS_SAMPLES, *stored(self))
 
     def to_arviz(
         self,
         *,
         posterior: Posterior | None = None,
         data: Data | None = None,
-        chunk_size: int = CHUNK_SIZE,
+        chunk_size: int = LIKELIHOOD_ROWS,
         **options: Any,
     ) -> Any:
         """Return the draws as ArviZ takes them: `InferenceData` (ArviZ 0.x) or a `DataTree` (1.x).
@@ -324,11 +325,11 @@ class Samples(Generic[P]):
         others keep their numbers as the coordinate `chain`.
 
         Args:
-            posterior: gives the log likelihood of a row at a draw, which must be a density with all
-                its constants (see `Posterior`). Default: no such group.
-            data: the rows: those that the run was given.
+            posterior: the posterior whose log likelihood of a row must be a density with all its
+                constants (see `Posterior`). Default: no group `log_likelihood`.
+            data: the rows that the run was given.
             chunk_size: rows evaluated at once.
-            options: passed on to `arviz.from_dict`, such as `dims` and `coords`.
+            options: further arguments, passed on to `arviz.from_dict`, such as `dims` and `coords`.
 
         Raises:
             ImportError: ArviZ is not installed.
@@ -355,23 +356,23 @@ class Samples(Generic[P]):
         if posterior is None and data is None:
             return self._in_arviz(None, **options)
         if posterior is None or data is None:
-            missing, given = ("posterior", "data") if posterior is None else ("data", "posterior")
+            missing, other = ("posterior", "data") if posterior is None else ("data", "posterior")
             raise TypeError(
-                f"{missing} must be given where {given} is, for the group log_likelihood; got None"
+                f"{missing} must be given with {other}, for the group log_likelihood; got None"
             )
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")
-        known = likelihoods.check_density(posterior)
-        some = self.finite_draws if self.is_finite.any() else draws
-        of_rows = likelihoods.of_rows(some, known, data, chunk_size)
+        posterior = likelihoods.check_density(posterior)
+        finite_draws = self.finite_draws if self.is_finite.any() else draws
+        of_rows = likelihoods.of_rows(finite_draws, posterior, data, chunk_size)
         name = "log_likelihood"
         dims = {name: ["row"]} | options.pop("dims", {})
         return self._in_arviz({name: {name: of_rows}}, dims=dims, **options)
 
     def _in_arviz(self, groups: dict[str, dict[str, np.ndarray]] | None, **options: Any) -> Any:
         """Return the draws that count, and groups of them, as ArviZ takes them."""
-        self._say_left_out("to_arviz()")
+        self._warn_of_left_out("to_arviz()")
         finite = self.is_finite
         if not finite.all():
             coords = {"chain": np.flatnonzero(finite)} | (options.pop("coords", None) or {})
@@ -383,11 +384,11 @@ class Samples(Generic[P]):
 def diverged_of(diverged_at: np.ndarray, most: int = MOST_NAMED) -> str:
     """Return in words which chains diverged, and when; at least one has."""
     which = np.flatnonzero(diverged_at >= 0)
-    each = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])
+    named = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])
     if len(which) == 1:
-        return each.replace(" at ", " diverged at ")
+        return named.replace(" at ", " diverged at ")
     more = ", …" if len(which) > most else ""
-    return f"{len(which)} of {len(diverged_at)} chains diverged ({each}{more})"
+    return f"{len(which)} of {len(diverged_at)} chains diverged ({named}{more})"
 
 
 def in_arviz(
@@ -409,19 +410,20 @@ def in_arviz(
     arviz = optional.module("arviz", "to_arviz")
     # Whose from_dict differs between 0.x and 1.x.
     if int(arviz.__version__.split(".")[0]) >= 1:
-        made = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
+        converted = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
     else:
-        made = arviz.from_dict(posterior=draws, **(groups or {}), **options)
-    made["posterior"].coords.update(coordinates)
-    return made
+        converted = arviz.from_dict(posterior=draws, **(groups or {}), **options)
+    converted["posterior"].coords.update(coordinates)
+    return converted
 
 
-def weighed(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
-    """Return samples in whose moments chains that diverged do not count.
+def without_diverged_moments(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
+    """Return samples in whose moments chains that diverged have no weight.
 
     Args:
-        samples: of a kernel, or of a stack as a whole.
-        diverged_at: of each chain, or of each chain of each member.
+        samples: the samples of a kernel, or those of a stack as a whole.
+        diverged_at: the step at which each chain diverged, −1 for none, shape (chain,); in a stack
+            (chain, member).
     """
     if samples.moments is None or np.all(diverged_at < 0):
         return samples
@@ -429,14 +431,14 @@ def weighed(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
 
 
 def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
-    """Return the mean over chains and draws, a tree like one draw, in float64.
+    """Return the mean over chains and draws, a pytree like one draw, in float64.
 
-    Float32 has 24 bits: of some thousand draws whose mean is a thousand times their spread, NumPy's
-    own sums, in their precision, have lost the spread.
+    Float32 has 24 bits: if the mean of some thousand draws is a thousand times their standard
+    deviation, sums in float32 have lost it.
 
     Args:
-        draws: a tree of arrays with leading axes (chain, draw).
-        chains: numbers of those that count; NaN where there are none.
+        draws: a pytree of arrays with leading axes (chain, draw).
+        chains: numbers of the chains that count; the mean is NaN if there are none.
     """
 
     def mean(leaf: np.ndarray) -> np.ndarray:
@@ -449,7 +451,7 @@ def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
 
 
 def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
-    """Return the standard deviation about these means; else as `mean_of`."""
+    """Return the standard deviation about these means, over the draws that `mean_of` takes."""
 
     def sd(leaf: np.ndarray, center: np.ndarray) -> np.ndarray:
         if not len(chains):
@@ -460,17 +462,17 @@ def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
 
 
 def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a file says of samples, and the arrays in it.
+    """Return the text and the arrays of a file of samples.
 
     Raises:
-        TypeError: there is a tree that cannot be saved.
+        TypeError: there is a pytree that cannot be saved.
     """
     position = samples.state.position
     trees = {
         "draws": samples.draws,
         "moments": None if samples.moments is None else vars(samples.moments),
     }
-    names = {field.name for field in dataclasses.fields(samples)} - TREES
+    names = {field.name for field in dataclasses.fields(samples)} - PYTREE_FIELDS
     others = {name: getattr(samples, name) for name in sorted(names)}
     arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray | jax.Array)}
     about = {

@@ -17,19 +17,23 @@ from ewsg_jax.run import archive
 from ewsg_jax.run.loading import reading, samples_of
 from ewsg_jax.run.moments import Moments
 from ewsg_jax.run.request import Request
-from ewsg_jax.run.samples import HOLDS_STACK, Samples, in_arviz, stored, weighed
+from ewsg_jax.run.samples import (
+    HOLDS_STACK,
+    MOST_NAMED,
+    Samples,
+    in_arviz,
+    stored,
+    without_diverged_moments,
+)
 from ewsg_jax.run.stacks.data import StackedData
-from ewsg_jax.run.stacks.kernels import StackState
-from ewsg_jax.run.stacks.members import of_member
+from ewsg_jax.run.stacks.kernels import StackState, of_member
 from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.run.states import StateNotLoaded
 from ewsg_jax.vectors.row_subsets import evenly
 
-MOST_NAMED = 5
-"""Members that a warning names."""
 MOST_LINES = 8
 """Coordinates that are drawn, evenly spaced."""
-WIDE = 10.0
+LOG_AXIS_RATIO = 10.0
 """The ratio of the largest value to the smallest from which the axis is logarithmic."""
 
 
@@ -42,14 +46,12 @@ class StackedSamples(Generic[P]):
     independent of each other. Those of several data sets have theirs.
 
     Attributes:
-        whole: the run as that of one kernel: axes (chain, draw, member) of draws, (chain, member)
-            of what is known of each chain. Its costs and seconds are those of one member, and of
-            all.
-        values: what the members differ by, shape (member,): numbers by their names, labels as
-            `data_set`.
-        memory_axis: where the states' memory has its axis of members, None where all members share
-            it.
-        num_rows: n of each data set, int64, shape (member,); None where all members have the same
+        whole: the run as that of one kernel: draws have the axes (chain, draw, member), numbers of
+            each chain (chain, member). Its costs are those of one member, its seconds those of all.
+        values: the numbers by which the members differ, by their names, shape (member,) each; the
+            labels of data sets as `data_set`.
+        memory_axis: the axis of members of the states' memory, None if all members share it.
+        num_rows: n of each data set, int64, shape (member,); None if all members have the same
             data.
         diverged_at: the step at which each chain of each member ceased to be finite, −1 for none,
             int64, shape (chain, member).
@@ -80,9 +82,9 @@ class StackedSamples(Generic[P]):
             moments=moments,
             state=_state_of(whole.state, member, self.memory_axis),
             step_size=whole.step_size[:, member],
-            index_acceptance=_of_member(whole.index_acceptance, member),
-            acceptance=_of_member(whole.acceptance, member),
-            overflow=_of_member(whole.overflow, member),
+            index_acceptance=_member_values(whole.index_acceptance, member),
+            acceptance=_member_values(whole.acceptance, member),
+            overflow=_member_values(whole.overflow, member),
             diverged_at=self.diverged_at[:, member],
             num_data=whole.num_data if self.num_rows is None else int(self.num_rows[member]),
         )
@@ -117,22 +119,22 @@ class StackedSamples(Generic[P]):
             TypeError, ValueError: it is not such a run.
         """
         checks.instance("later", later, StackedSamples, "what ewsg_jax.sample of a stack returns")
-        whole = weighed(self.whole.concatenate(later.whole), later.diverged_at)
+        whole = without_diverged_moments(self.whole.concatenate(later.whole), later.diverged_at)
         return dataclasses.replace(self, whole=whole, diverged_at=later.diverged_at)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as `Samples.save` does; `StackedSamples.load` reads it.
 
         Raises:
-            TypeError, ValueError, AttributeError, OSError: as of `Samples.save`.
+            TypeError, ValueError, AttributeError, OSError: as for `Samples.save`.
         """
         about, arrays = stored(self.whole)
-        own = {"member_diverged_at": self.diverged_at}
+        arrays["member_diverged_at"] = self.diverged_at
         if self.num_rows is not None:
-            own["num_rows"] = self.num_rows
-        own |= {f"values[{name!r}]": x for name, x in self.values.items()}
+            arrays["num_rows"] = self.num_rows
+        arrays |= {f"values[{name!r}]": x for name, x in self.values.items()}
         about |= {"memory_axis": self.memory_axis, "values": list(self.values)}
-        archive.write(path, HOLDS_STACK, about, arrays | own)
+        archive.write(path, HOLDS_STACK, about, arrays)
 
     @classmethod
     def load(
@@ -146,14 +148,14 @@ class StackedSamples(Generic[P]):
         """Read what `save` wrote; the arguments are those of `ewsg_jax.load`.
 
         Raises:
-            TypeError, ValueError, OSError: as of `ewsg_jax.load`.
+            TypeError, ValueError, OSError: as for `ewsg_jax.load`.
         """
         with reading(path, HOLDS_STACK, kernel, data) as contents:
-            names = contents.told("values", list)
+            names = contents.entry("values", list)
             return cls(
                 samples_of(contents, position, kernel, data),
                 {name: contents.array(f"values[{name!r}]") for name in names},
-                contents.told("memory_axis"),
+                contents.entry("memory_axis"),
                 contents.arrays.get("num_rows"),
                 contents.array("member_diverged_at"),
             )
@@ -169,7 +171,7 @@ class StackedSamples(Generic[P]):
         """Draw means and sds of up to eight coordinates against what members differ by.
 
         Args:
-            path: of a picture to write, by its ending. Default: none.
+            path: the file of a picture to write; its ending says the format. Default: none.
 
         Returns:
             A matplotlib figure.
@@ -191,14 +193,14 @@ class StackedSamples(Generic[P]):
         panels = figure.subplots(1, 2)
         for panel, part, label in zip(panels, (0, 1), ("mean", "standard deviation"), strict=True):
             if moments:
-                lines = np.array([each[part] for each in moments])
+                lines = np.array([mean_and_sd[part] for mean_and_sd in moments])
                 panel.plot(values[stable], lines, ".-", linewidth=0.8)
             for member in lost:
                 panel.axvline(values[member], color="#D55E00", linewidth=0.8)
             panel.set(
                 xlabel=f"{name} (lines: diverged chains)" if lost.size else name, ylabel=label
             )
-            if values.min() > 0 and values.max() > WIDE * values.min():
+            if values.min() > 0 and values.max() > LOG_AXIS_RATIO * values.min():
                 panel.set_xscale("log")
         panels[1].set_yscale("log")
         return pictures.keep(figure, path)
@@ -206,12 +208,13 @@ class StackedSamples(Generic[P]):
     def to_arviz(self, **options: Any) -> Any:
         """Return draws as ArviZ takes them, members behind chains and draws.
 
-        It has the name of what they differ by and its values as coordinates; `member`, with a
-        coordinate for each, where they differ by several numbers. Chains that diverged are NaN for
-        their member, which means over an axis pass over, and a RuntimeWarning counts them.
+        The axis of members has the name of the number by which they differ, and its values as
+        coordinates; if they differ by several numbers it is `member`, with a coordinate for each.
+        Chains that diverged are NaN for their member, which means over an axis leave out, and a
+        RuntimeWarning counts them.
 
         Args:
-            options: passed on to `arviz.from_dict`.
+            options: further arguments, passed on to `arviz.from_dict`.
 
         Raises:
             ImportError: ArviZ is not installed.
@@ -219,11 +222,9 @@ class StackedSamples(Generic[P]):
         draws, (dimension, labels) = self.whole.named(), self._labels
         dims = {name: [dimension] for name in draws} | options.pop("dims", {})
         coords = {dimension: labels} | options.pop("coords", {})
-        beside = (
-            {}
-            if len(self.values) == 1
-            else {name: (dimension, x) for name, x in self.values.items()}
-        )
+        coordinates = {}
+        if len(self.values) != 1:
+            coordinates = {name: (dimension, x) for name, x in self.values.items()}
         if (lost := self.diverged_at >= 0).any():
             # A chain diverged for some members: for the others it has a place.
             draws = {name: _masked(x, lost) for name, x in draws.items()}
@@ -232,7 +233,7 @@ class StackedSamples(Generic[P]):
                 f"{lost.size}, of {np.count_nonzero(lost.any(0))} of {len(self)} members "
                 "(runs.diverged_at)"
             )
-        return in_arviz(draws, beside, dims=dims, coords=coords, **options)
+        return in_arviz(draws, coordinates, dims=dims, coords=coords, **options)
 
 
 def split_members(request: Request, samples: Samples) -> StackedSamples:
@@ -246,27 +247,27 @@ def split_members(request: Request, samples: Samples) -> StackedSamples:
         memory_axis += devices is not None and devices.cuts_data
     labels = {} if data_sets is None else {"data_set": data_sets.labels}
     num_rows = None if data_sets is None else data_sets.num_rows
-    own: Any = samples.state.dynamics
-    diverged_at = np.asarray(own.diverged_at, np.int64)
-    samples = weighed(samples, diverged_at)
-    found = StackedSamples(samples, labels | stack.values, memory_axis, num_rows, diverged_at)
-    lost = np.flatnonzero(~found.is_stable)
+    stack_state: Any = samples.state.dynamics
+    diverged_at = np.asarray(stack_state.diverged_at, np.int64)
+    samples = without_diverged_moments(samples, diverged_at)
+    runs = StackedSamples(samples, labels | stack.values, memory_axis, num_rows, diverged_at)
+    lost = np.flatnonzero(~runs.is_stable)
     if lost.size:
         those = [
-            ", ".join(f"{name} = {_short(x[member])}" for name, x in found.values.items())
+            ", ".join(f"{name} = {_short(x[member])}" for name, x in runs.values.items())
             or f"member {member}"
             for member in lost[:MOST_NAMED]
         ]
         more = "; …" if lost.size > MOST_NAMED else ""
         warn(
-            f"{lost.size} of {len(found)} members have diverged chains, frozen at their last "
+            f"{lost.size} of {len(runs)} members have diverged chains, frozen at their last "
             f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}"
         )
-    return found
+    return runs
 
 
 def _masked(draws: np.ndarray, lost: np.ndarray) -> np.ndarray:
-    """Return draws (chain, draw, member, …), NaN where a chain of a member is lost."""
+    """Return draws (chain, draw, member, …), NaN if a chain of a member diverged."""
     draws = draws.astype(np.result_type(draws.dtype, np.float32))
     lost = lost.reshape(len(lost), 1, -1, *(1,) * (draws.ndim - 3))
     return np.where(lost, draws.dtype.type(np.nan), draws)
@@ -276,8 +277,8 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, np.floating) else str(value)
 
 
-def _of_member(values: np.ndarray, member: int) -> np.ndarray:
-    """Return what is known of a member's chains, of all members' or the same for all."""
+def _member_values(values: np.ndarray, member: int) -> np.ndarray:
+    """Return the numbers of a member's chains, from those of all members or common to all."""
     return values[:, member] if values.ndim > 1 else values
 
 
@@ -285,12 +286,12 @@ def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
     """Return the states of a member's chains, as those of its kernel."""
     if isinstance(state, StateNotLoaded):
         return state
-    own: StackState = state.dynamics
-    position, rest = of_member((own.position, own.rest), member, 1)
+    stack: StackState = state.dynamics
+    position, rest = of_member((stack.position, stack.rest), member, 1)
     memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)
-    # An order of the rows has an axis of members where each has a data set of its own.
+    # An order of the rows has an axis of members if each has a data set of its own.
     order = jax.tree.map(lambda x: x[:, member] if x.ndim == 3 else x, state.order)
-    return KernelState(rest._replace(position=position, step=own.step), memory, state.rows, order)
+    return KernelState(rest._replace(position=position, step=stack.step), memory, state.rows, order)
 
 
 def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
@@ -299,5 +300,5 @@ def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
         for tree in (samples.mean, samples.sd)
     )
-    some = evenly(len(mean), MOST_LINES)
-    return mean[some], sd[some]
+    shown = evenly(len(mean), MOST_LINES)
+    return mean[shown], sd[shown]

@@ -1,4 +1,4 @@
-"""Where chains start, and the keys that distinguish them."""
+"""The starts of chains, and the keys that distinguish them."""
 
 import functools
 from collections.abc import Callable
@@ -20,14 +20,20 @@ from ewsg_jax.run.host import on_host
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.stacks.kernels import Stack, StackState
 
-MADE_BY = "samples.state of a run of this kernel on such data"
-MOST_SHAPES = 6
+STATE_TAKES = "samples.state of a run of this kernel on such data"
+MOST_SHAPES_SHOWN = 6
 """Shapes that an error shows."""
 
 
 class Keys(NamedTuple):
-    """The keys of a run: that of what all chains begin with, that of what they share, and of each
-    chain those of its position, its state and its steps, shape (chains,).
+    """The keys of a run.
+
+    Attributes:
+        begin: the key from which positions and first states have theirs.
+        shared: the key of batches that all chains share.
+        positions: the key of each chain's position, shape (chains,).
+        states: the key of each chain's first state, shape (chains,).
+        steps: the key of each chain's steps, shape (chains,).
     """
 
     begin: Key
@@ -37,6 +43,21 @@ class Keys(NamedTuple):
     steps: Array
 
 
+class FirstStates(NamedTuple):
+    """The chains' first states, before they are made.
+
+    Attributes:
+        shapes: their shapes, leading axis chain.
+        shared_memory: whether the chains share the estimator's memory, which then has no chain
+            axis.
+        make: makes them from a run's keys.
+    """
+
+    shapes: KernelState
+    shared_memory: bool
+    make: Callable[[Keys], KernelState]
+
+
 @functools.partial(jax.jit, static_argnums=1, compiler_options=UNOPTIMISED)
 def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
     """Return the keys of these chains from the first on, chain c's functions of (key, c) alone."""
@@ -44,9 +65,9 @@ def keys_of(key: Key, num_chains: int, first: int | Array = 0) -> Keys:
     begin, run, shared = jax.random.split(key, 3)
     # Position and state of a chain are drawn from keys of their own.
     uses = jnp.concatenate([_folded(begin, jnp.arange(2)), run[None]])
-    # All chains' at once: each fold of its own would compile again.
-    each = jax.vmap(_folded, in_axes=(0, None))(uses, first + jnp.arange(num_chains))
-    return Keys(begin, shared, *each)
+    # All chains' keys at once: a fold for each use would compile three times.
+    by_use = jax.vmap(_folded, in_axes=(0, None))(uses, first + jnp.arange(num_chains))
+    return Keys(begin, shared, *by_use)
 
 
 def _folded(key: Key, numbers: Array) -> Array:
@@ -54,11 +75,12 @@ def _folded(key: Key, numbers: Array) -> Array:
     return jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
 
 
-def first_state(
-    request: Request, is_restored: bool = False
-) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
-    """Return the shapes of the chains' first states, whether they share a memory, and what makes
-    them of a run's keys; `is_restored`: of states that are a checkpoint's.
+def first_states(request: Request, is_restored: bool = False) -> FirstStates:
+    """Return the shapes of the chains' first states, and what makes them.
+
+    Args:
+        request: what is requested.
+        is_restored: whether its state is that of a checkpoint.
 
     Raises:
         TypeError, ValueError: there are both or neither, or one of them is not what it must be.
@@ -71,7 +93,7 @@ def first_state(
         )
     if state is not None:
         if stacked:
-            raise ValueError("stacked must be False where state is given; got True")
+            raise ValueError("stacked must be False with state; got True")
         return _earlier_state(request, state, is_restored)
     # Shapes first: what is wrong with a start is said before anything is computed.
     shapes = check_starts(request.key, position, num_chains, stacked)
@@ -84,7 +106,7 @@ def first_state(
     try:
         states = state_shapes(kernel, data, shapes, shared_memory, request.placed, dtype)
     except ValueError as error:
-        # A list of starts as long as each of them is a tree with a leading axis, and another one.
+        # A list of starts is a pytree too, which has a leading axis if each start is as long as it.
         if not stacked or not (hint := _to_stack(position)):
             raise
         raise ValueError(f"{error}. If position lists starts{hint}") from error
@@ -103,7 +125,7 @@ def first_state(
         devices, rows = request.placed
         return on.start(devices, kernel, rows, keys.states, on_host(positions), shared_memory)
 
-    return states, shared_memory, make
+    return FirstStates(states, shared_memory, make)
 
 
 def state_shapes(
@@ -122,9 +144,7 @@ def state_shapes(
     return on.start.eval_shape(placed.devices, kernel, placed.data, keys, positions, shared_memory)
 
 
-def _earlier_state(
-    request: Request, state: KernelState, is_restored: bool
-) -> tuple[KernelState, bool, Callable[[Keys], KernelState]]:
+def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> FirstStates:
     """Check an earlier run's states, whose keys are those of a run that has started."""
     kernel, data = request.kernel, request.data
     _chains_of(kernel, state, request.num_chains)
@@ -135,8 +155,9 @@ def _earlier_state(
     # Compared with the shapes that `init` would make, so that any difference has a name.
     shapes = checks.shapes(state.position)
     like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
-    checks.same_tree(f"state must be {MADE_BY}", "state", state, like)
-    # What a member that was lost remembers may not be, nor what a checkpoint has of a lost chain.
+    checks.same_tree(f"state must be {STATE_TAKES}", "state", state, like)
+    # The memory of a member that diverged may not be finite, nor that of a diverged chain in a
+    # checkpoint.
     is_partly = is_restored or isinstance(kernel, Stack)
     checks.finite("state", state.dynamics if is_partly else state)
     if len(np.unique(np.asarray(state.step))) > 1:
@@ -146,29 +167,29 @@ def _earlier_state(
 
     def make(_: Keys) -> KernelState:
         if request.devices is not None:
-            return request.devices.put_states(state, shared_memory)
+            return request.devices.place_states(state, shared_memory)
         return jax.tree.map(jnp.asarray, state)
 
-    return checks.shapes(state), shared_memory, make
+    return FirstStates(checks.shapes(state), shared_memory, make)
 
 
 def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
-    """Return of how many chains an earlier run's states are.
+    """Return the number of chains of an earlier run's states.
 
     Raises:
-        TypeError, ValueError: they are none of such a kernel, or of another number.
+        TypeError, ValueError: they are not states of such a kernel, or of another number of chains.
     """
-    checks.instance("state", state, KernelState, MADE_BY)
+    checks.instance("state", state, KernelState, STATE_TAKES)
     if isinstance(kernel, Stack) != isinstance(state.dynamics, StackState):
         what = "a stack" if isinstance(state.dynamics, StackState) else "one kernel"
-        raise ValueError(f"state must be {MADE_BY}; got that of {what}")
+        raise ValueError(f"state must be {STATE_TAKES}; got that of {what}")
     leaves = jax.tree.leaves(getattr(state.dynamics, "position", ()))
     chains = jnp.shape(leaves[0])[0] if leaves and jnp.ndim(leaves[0]) else 0
     # One chain by default means as many as the state has.
     if not chains or num_chains not in (1, chains):
         wanted = "" if num_chains == 1 else f" of num_chains = {num_chains} chains"
         raise ValueError(
-            f"state must be {MADE_BY}{wanted}; got positions "
+            f"state must be {STATE_TAKES}{wanted}; got positions "
             f"{checks.listed('state', state.position)}"
         )
     return chains
@@ -177,7 +198,7 @@ def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
 def shares_memory(kernel: Kernel, state: KernelState, devices: Devices | None = None) -> bool:
     """Return whether chains of a state share the memory, which then has no chain axis.
 
-    One that chains share where they have one start is a tree like the position.
+    A memory that chains share because they have one start is a pytree like the position.
     """
     sharing = sharing_of(kernel)
     if sharing.of != "start":
@@ -189,7 +210,7 @@ def shares_memory(kernel: Kernel, state: KernelState, devices: Devices | None = 
 
 
 def is_function(position: PyTree) -> bool:
-    """Return whether a position is a function of a key (a network may be a callable tree)."""
+    """Return whether a position is a function of a key (a network may be a callable pytree)."""
     return callable(position) and jax.tree_util.all_leaves([position])
 
 
@@ -200,12 +221,12 @@ def check_starts(
 
     Args:
         key: a key, for a function of a key.
-        position: one point, a function of a key, or (stacked) a tree with a leading chain axis.
-        num_chains: how many; with stacked positions 1 means as many as there are.
+        position: one point, a function of a key, or (stacked) a pytree with a leading chain axis.
+        num_chains: the number of chains; with stacked positions 1 means as many as there are.
         stacked: whether the position has a leading chain axis.
 
     Raises:
-        TypeError, ValueError: the position is no tree of floating-point arrays, or not stacked as
+        TypeError, ValueError: the position is no pytree of floating-point arrays, or not stacked as
             said.
     """
     if is_function(position):
@@ -213,23 +234,25 @@ def check_starts(
             raise ValueError("stacked must be False when position is a function of a key; got True")
         if isinstance(position, type):
             raise TypeError(
-                "position must be a tree of arrays or a function of a key; got the class "
+                "position must be a pytree of arrays or a function of a key; got the class "
                 f"{position.__name__}"
             )
         # A function is asked with a key of the run, for shapes only.
         one = tracing.outputs("position", position, "a key", key)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one)
         checks.not_empty("position(key)", checks.position(zeros, "position(key)"))
-        return _of_each_chain(one, num_chains)
+        return _chain_shapes(one, num_chains)
     checked = checks.position(position)
     checks.not_empty("position", checked)
     if not stacked:
-        return _of_each_chain(checked, num_chains)
+        return _chain_shapes(checked, num_chains)
     lengths = {x.shape[0] if x.ndim else 0 for x in jax.tree.leaves(checked)}
     if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
         wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
         shapes = [str(x.shape) for x in jax.tree.leaves(checked)]
-        shown = ", ".join(shapes[:MOST_SHAPES]) + (", …" if len(shapes) > MOST_SHAPES else "")
+        shown = ", ".join(shapes[:MOST_SHAPES_SHOWN]) + (
+            ", …" if len(shapes) > MOST_SHAPES_SHOWN else ""
+        )
         raise ValueError(
             f"position must have a leading chain axis{wanted} when stacked=True"
             f"{_to_stack(position)}; got shapes [{shown}]"
@@ -238,19 +261,19 @@ def check_starts(
 
 
 def _to_stack(position: PyTree) -> str:
-    """Return how a list of positions is stacked, in words; nothing where it is none."""
+    """Return how a list of positions is stacked, in words; nothing if it is no such list."""
     if not isinstance(position, list | tuple) or len(position) < 2:
         return ""
     if len({jax.tree.structure(one) for one in position}) > 1:
         return ""
-    return ": stack the list first, jax.tree.map(lambda *x: jax.numpy.stack(x), *position)"
+    return ": stack the list first, `jax.tree.map(lambda *x: jax.numpy.stack(x), *position)`"
 
 
 def num_chains_of(request: Request) -> int:
-    """Return how many chains there are.
+    """Return the number of chains.
 
     Raises:
-        TypeError, ValueError: as of `first_state`.
+        TypeError, ValueError: as for `first_states`.
     """
     if request.state is not None:
         return _chains_of(request.kernel, request.state, request.num_chains)
@@ -277,6 +300,6 @@ def _repeated(tree: PyTree, num_chains: int) -> PyTree:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), tree)
 
 
-def _of_each_chain(tree: PyTree, num_chains: int) -> PyTree:
-    """Return the shapes of a tree with a leading chain axis."""
+def _chain_shapes(tree: PyTree, num_chains: int) -> PyTree:
+    """Return the shapes of a pytree with a leading chain axis."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((num_chains, *x.shape), x.dtype), tree)

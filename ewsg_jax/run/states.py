@@ -1,8 +1,8 @@
 """The states of chains in files: arrays by key paths, in the structure of what a kernel's `init`
 returns.
 
-A file names no classes. The states come back where there is the kernel again: `resume` has it,
-`load` takes it.
+A file names no classes. To read the states takes the kernel again, which is an argument of `resume`
+and of `load`.
 """
 
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ class SavedState(NamedTuple):
     """The states of chains as a file holds them.
 
     Attributes:
-        positions: their shapes, leading axis chain.
-        arrays: by name.
-        rows: how many rows of data `init` saw, None where it does not say.
+        positions: the shapes of the positions, leading axis chain.
+        arrays: the arrays by name.
+        rows: how many rows of data `init` saw, None if that is not known.
         on_device: whether they were arrays of JAX.
     """
 
@@ -40,7 +40,7 @@ class SavedState(NamedTuple):
 
 
 class StateNotLoaded:
-    """In the place of `samples.state`, of samples that were loaded without their kernel.
+    """Stands for `samples.state` in samples that were loaded without their kernel.
 
     Attributes:
         step: the number of the last step.
@@ -60,7 +60,7 @@ class StateNotLoaded:
 
 
 def describe(state: KernelState) -> dict[str, Any]:
-    """Return what the text of a file says of states."""
+    """Return the text of a file about states."""
     return {
         "position": archive.describe_position(state.position),
         "rows": None if state.rows is None else state.rows.num_rows,
@@ -74,16 +74,16 @@ def saved(contents: Contents, position: PyTree) -> SavedState:
 
     Raises:
         UnreadableError: it describes none.
-        ValueError: the position is missing where its structure is not in the file, or does not fit.
+        ValueError: the position is missing and its structure is not in the file, or does not fit.
     """
-    positions = archive.position_shapes(contents.told("position"), position)
+    positions = archive.position_shapes(contents.entry("position"), position)
     return SavedState(
-        positions, contents.under(STATE), contents.told("rows"), contents.told("on_device", bool)
+        positions, contents.under(STATE), contents.entry("rows"), contents.entry("on_device", bool)
     )
 
 
 def restored(
-    found: SavedState,
+    state: SavedState,
     kernel: Kernel,
     data: Data,
     placed: Placed | None = None,
@@ -91,9 +91,9 @@ def restored(
     """Return states in the structure of those of a kernel.
 
     Args:
-        found: what is in the file.
+        state: the states as the file holds them.
         kernel: a kernel, or a stack.
-        data: as a tree of arrays, their shapes, or a stream.
+        data: as a pytree of arrays, their shapes, or a stream.
         placed: the data on the devices of a run, None for one.
 
     Raises:
@@ -101,11 +101,11 @@ def restored(
     """
     if isinstance(data, Stream):
         data = data.shapes()
-    if found.rows is not None:
-        check_rows(KernelState((), (), Checked(found.rows)), data)
-    shapes = state_shapes(kernel, data, found.positions, False, placed)
+    if state.rows is not None:
+        check_rows(KernelState((), (), Checked(state.rows)), data)
+    shapes = state_shapes(kernel, data, state.positions, False, placed)
     like = archive.entries(STATE, shapes)
-    wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, found.arrays))
+    wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, state.arrays))
     for name in has | wants:
         if has.get(name) != wants.get(name):
             raise ValueError(
@@ -113,7 +113,7 @@ def restored(
                 f"{name} is {has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its "
                 "states"
             )
-    leaves = [found.arrays[name] for name in like]
+    leaves = [state.arrays[name] for name in like]
     return jax.tree.unflatten(
-        jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if found.on_device else leaves
+        jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if state.on_device else leaves
     )

@@ -17,22 +17,23 @@ from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.stream import Stream
 
 Room = list[np.ndarray]
-"""What rows are read into, and on a CPU the very memory of a window's arrays."""
+"""Arrays that rows are read into; on a CPU they are the memory of a window's arrays."""
 
-USE = 2
-"""What sets the key of windows apart from those of starts, whose uses are 0 and 1."""
+WINDOW_KEY = 2
+"""Folded into the key from which starts have theirs by 0 and 1: windows have a key of their own."""
 
 
 class Windows:
     """The windows of one run.
 
-    That of step t is number ⌊t/s⌋, and which rows it holds is a function of the run's key and that
-    number alone: a run that is resumed or continued has the same ones.
+    The window of step t has the number ⌊t/s⌋, s being the steps of one window. Its rows are a
+    function of the run's key and that number alone: a run that is resumed or continued has the same
+    windows.
     """
 
     def __init__(self, stream: Stream, key: Key, kernel: Kernel, check_data: bool) -> None:
         self._stream, self._check_data = stream, check_data
-        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, USE))
+        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, WINDOW_KEY))
         self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
         self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
         self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None
@@ -67,7 +68,7 @@ class Windows:
         return self._here[1]
 
     def left(self, step: int) -> int | None:
-        """Return how many steps the window of a step has from there on; None for all there are."""
+        """Return how many steps the window of a step has from there on; None for all of the run."""
         return None if self._steps is None else self._steps - step % self._steps
 
     def look(self, look: Callable[[Window], None]) -> None:
@@ -90,12 +91,12 @@ class Windows:
 
         Args:
             make: `make(data, done, steps, state, alive, …)`, which makes those of one.
-            first_step: of the run.
-            done: steps made.
-            steps: to make.
-            state: after these.
-            alive: which chains move.
-            how: what else `make` takes.
+            first_step: the number of the run's first step.
+            done: steps made before.
+            steps: steps to make.
+            state: the states after those made before.
+            alive: which chains move, shape (chains,).
+            how: further arguments of `make`.
         """
         while True:
             window, left = self.at(first_step + done), self.left(first_step + done)
@@ -108,7 +109,7 @@ class Windows:
                 return call
             state, done, steps = call.state, done + now, steps - now
 
-    def made(self, make: Callable[[], KernelState]) -> KernelState:
+    def first_states(self, make: Callable[[], KernelState]) -> KernelState:
         """Return the chains' first states, which may be functions of all rows."""
         with self._stream.causes():
             return jax.block_until_ready(make())
@@ -143,22 +144,22 @@ class Windows:
             return jax.block_until_ready(self._stream.on_device(rows)), room
 
     def _look_at(self, window: Window, number: int) -> None:
-        """Check a window, and raise what is wrong with the place of its first wrong row."""
+        """Check a window; raise what is wrong, with the place of its first wrong row."""
         assert self._look is not None
         try:
             self._look(window)
         except ValueError as error:
-            low, high, found = 0, self._stream.window, error
+            low, high, nearest = 0, self._stream.window, error
             while high - low > 1:
                 middle = (low + high) // 2
-                some = jax.tree.map(lambda x, low=low, middle=middle: x[low:middle], window.rows)
+                rows = jax.tree.map(lambda x, low=low, middle=middle: x[low:middle], window.rows)
                 try:
-                    self._look(Window(rows=some, source=self._stream))
+                    self._look(Window(rows=rows, source=self._stream))
                     low = middle
                 except ValueError as nearer:
-                    high, found = middle, nearer
+                    high, nearest = middle, nearer
             runs = order.runs_of(self._stream.cut, self._words, number)
-            raise ValueError(f"{self._stream.where(runs, low)}: {found}") from error
+            raise ValueError(f"{self._stream.where(runs, low)}: {nearest}") from error
 
 
 def steps_of(kernel: Kernel, stream: Stream) -> int | None:

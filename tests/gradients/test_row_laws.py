@@ -12,7 +12,7 @@ from ewsg_jax.base import rng
 from ewsg_jax.rows import _view as view
 from ewsg_jax.rows._named import sampling_scheme
 from ewsg_jax.rows._scheme import Order
-from ewsg_jax.run.layout import choose_layout
+from ewsg_jax.run.layout import ProgramLayout, choose_layout
 from tests.gradients.six_rows import N, X, Y, as_jax
 from tests.oracles import enumeration
 
@@ -69,9 +69,10 @@ def test_rows_are_fetched_ahead_of_the_step(rows):
     state = jax.vmap(lambda key: kernel.init(key, jnp.zeros(3), data))(
         jax.random.split(jax.random.key(0), 2)
     )
-    layout, _ = choose_layout(
-        kernel, state, data, 10, 2**20, False, False, num_slots=1, keep=None, moments=None
+    known = ProgramLayout(
+        shared_minibatch=False, shared_memory=False, num_slots=1, keep=None, moments=None
     )
+    layout, _ = choose_layout(kernel, state, data, 10, 2**20, known)
     assert (layout.gather_ahead, layout.block_size) == (True, 10)
 
 

@@ -22,7 +22,7 @@ def parts():
 
 if __name__ == "__main__":
     # Many short calls: a kill may come anywhere.
-    loop.SECONDS_PER_CALL, checkpoint.SHARE = 0.002, 1e9
+    loop.SECONDS_PER_CALL, checkpoint.WRITING_SHARE = 0.002, 1e9
     kernel, data = parts()
     path, num_steps = Path(sys.argv[1]), int(sys.argv[2])
     save = checkpoint.CheckpointWriter.save

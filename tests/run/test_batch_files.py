@@ -30,7 +30,7 @@ STARTS = jax.random.normal(jax.random.key(2), (C, D))
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Write as often as is asked for, in short calls."""
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITING_SHARE", 1e9)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
 
 
@@ -153,7 +153,7 @@ def test_positions_of_a_class_of_ones_own(monkeypatch, tmp_path):
     kernel = ewsg.sgld(model, 0.01, batch_size=5)
     changes = {"kernel": kernel, "position": lambda key: Point(normal(key))}
     path = stopped(monkeypatch, tmp_path / "run", **changes)
-    with pytest.raises(ValueError, match="position must be a tree like the run's position"):
+    with pytest.raises(ValueError, match="position must be a pytree like the run's position"):
         resume(path, 3, kernel)
     again = resume(path, 3, kernel, position=Point(jnp.zeros(D)))
     np.testing.assert_array_equal(again.position.x, run(**changes).position.x[3:5])
@@ -217,7 +217,7 @@ def test_where_batches_are_no_other_run_begins(monkeypatch, tmp_path):
     path = stopped(monkeypatch, tmp_path / "run")
     before = files_of(path)
     for size in (3, 2, None):
-        with pytest.raises(ValueError, match="checkpoint must be where no run is yet; got"):
+        with pytest.raises(ValueError, match="checkpoint must be a folder without a run; got"):
             run(checkpoint=path, chain_batch_size=size)
     assert files_of(path) == before
 

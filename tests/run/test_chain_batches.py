@@ -196,8 +196,8 @@ def test_batches_are_compiled_like_the_whole(monkeypatch, most, short, program):
     """A step of five chains touches 5 × 5 × 3 numbers, a run 30 times as many; one of two chains,
     in a batch, less.
     """
-    monkeypatch.setattr(layout, "SMALL", most)
-    monkeypatch.setattr(layout, "SHORT", short)
+    monkeypatch.setattr(layout, "SMALL_STEP_NUMBERS", most)
+    monkeypatch.setattr(layout, "SHORT_RUN_NUMBERS", short)
     used = []
 
     def watch(name):

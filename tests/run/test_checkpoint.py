@@ -28,7 +28,7 @@ OPTIONS = {"num_chains": 4, "burn_in": 5, "thin": 3}
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Write as often as is asked for, whatever share of the time it takes."""
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITING_SHARE", 1e9)
 
 
 def stopped(monkeypatch, path, kernel=KERNEL, after=3, num_steps=300, **changes):
@@ -303,8 +303,8 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(monkeypatch, tmp_path, n
 @pytest.mark.full
 def test_another_version_is_told(monkeypatch, tmp_path):
     stopped(monkeypatch, tmp_path / "run")
-    now = consistency.of_programs()
-    monkeypatch.setattr(consistency, "of_programs", lambda: now | {"jax": "0.99.0"})
+    now = consistency.versions()
+    monkeypatch.setattr(consistency, "versions", lambda: now | {"jax": "0.99.0"})
     with pytest.warns(
         RuntimeWarning, match=r"started by other programs \(jax .* is now 0\.99\.0\)"
     ):
@@ -316,7 +316,7 @@ def test_a_run_is_not_lost_with_the_file_of_its_starts(monkeypatch, tmp_path):
     path = tmp_path / "run"
     stopped(monkeypatch, path)
     (path / "starts.npz").write_bytes(b"PK")
-    with pytest.warns(RuntimeWarning, match=r"started is not known \(BadZipFile: "):
+    with pytest.warns(RuntimeWarning, match=r"are not known \(BadZipFile: "):
         again = ewsg.resume(path, ROWS, kernel=KERNEL)
     whole = ewsg.sample(KEY, KERNEL, jnp.zeros(D), ROWS, 300, randomness_memory=500, **OPTIONS)
     same_runs(again, whole)

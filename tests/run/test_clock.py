@@ -3,7 +3,7 @@
 import numpy as np
 from jax.experimental import multihost_utils
 
-from ewsg_jax.run.host import Clock, on_host
+from ewsg_jax.run.host import SharedClock, on_host
 
 
 def test_the_time_is_that_of_the_first(monkeypatch):
@@ -14,16 +14,16 @@ def test_the_time_is_that_of_the_first(monkeypatch):
         return np.array([first]).view(np.uint32)
 
     monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", told)
-    assert Clock(True).now() == first
-    assert Clock().now() != first
+    assert SharedClock(True).now() == first
+    assert SharedClock().now() != first
 
 
 def test_one_interrupt_is_that_of_all(monkeypatch):
     monkeypatch.setattr(
         multihost_utils, "process_allgather", lambda mine: np.array([bool(mine), True])
     )
-    assert Clock(True).any_process(False)
-    assert not Clock().any_process(False)
+    assert SharedClock(True).any_process(False)
+    assert not SharedClock().any_process(False)
 
 
 def test_arrays_come_to_the_host():

@@ -88,11 +88,11 @@ def test_wrong_files_are_named(tmp_path):
     samples.save(tmp_path / "run.npz")
     with pytest.raises(
         ValueError,
-        match=r"position must be a tree like the run's position, of 4 arrays.*got an array",
+        match=r"position must be a pytree like the run's position, of 4 arrays.*got an array",
     ):
         ewsg.load(tmp_path / "run.npz", jnp.zeros(2))
     with pytest.raises(
-        ValueError, match=r"position must be a tree like the run's position.*got \[Array"
+        ValueError, match=r"position must be a pytree like the run's position.*got \[Array"
     ):
         ewsg.load(tmp_path / "run.npz", jax.tree.leaves(MLP))
 
@@ -243,8 +243,8 @@ def test_a_kernel_or_data_of_another_run_are_refused(tmp_path):
     samples.save(tmp_path / "run.npz")
     model = mean_of(lambda p: p)
     for given, match in (
-        ({"kernel": kernel}, r"data must be given where kernel is"),
-        ({"data": DATA}, r"kernel must be given where data is"),
+        ({"kernel": kernel}, r"data must be given with kernel"),
+        ({"data": DATA}, r"kernel must be given with data"),
         ({"kernel": model, "data": DATA}, r"kernel must be a Kernel \(that of the run"),
         (
             {"kernel": ewsg.ld(model, 0.1), "data": DATA},
@@ -304,7 +304,7 @@ def test_positions_of_classes_of_ones_own(tmp_path, position, where):
         position, lambda p: jax.tree.leaves(p)[0], keep=where, moments=ewsg.moments(where)
     )
     samples.save(tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="position must be a tree like the run's position"):
+    with pytest.raises(ValueError, match="position must be a pytree like the run's position"):
         ewsg.load(tmp_path / "run.npz")
     assert contents(
         ewsg.load(tmp_path / "run.npz", position, kernel=kernel, data=DATA)

@@ -47,7 +47,7 @@ def test_functions_of_the_position():
 def test_steps_that_a_function_chooses(monkeypatch, few):
     """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
     if few:
-        monkeypatch.setattr(plan, "DRAW_MEMORY", 3 * 3 * 3 * 4)
+        monkeypatch.setattr(plan, "DRAW_BYTES_PER_CALL", 3 * 3 * 3 * 4)
         monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
         monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
 
@@ -79,11 +79,11 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     advance, calls = chunks.advance, []
 
     def watched(*arguments, **options):
-        calls.append((int(arguments[7]), options["counted"]))
+        calls.append((int(arguments[4].num_steps), options["kind"].counted))
         return advance(*arguments, **options)
 
     monkeypatch.setattr(chunks, "advance", watched)
-    monkeypatch.setattr(layout, "SMALL", 0)
+    monkeypatch.setattr(layout, "SMALL_STEP_NUMBERS", 0)
     here = run(thin=7, moments=ewsg.moments())
     assert not any(counted for _, counted in calls)
     calls.clear()

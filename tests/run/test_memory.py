@@ -7,7 +7,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.run.budget import steps_reaching, steps_within
+from ewsg_jax.run.request import steps_reaching, steps_within
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(1).normal(size=(12, 3))

@@ -167,7 +167,7 @@ def test_memory_bounds_the_chunk():
         return jnp.tile(grown, 5)
 
     program = module.prepare(draws, wide, jnp.ones(1000), "mean", None)
-    most = module.MEMORY // (4 * (10 + 5 + 10 * 1000))
+    most = module.CHUNK_BYTES // (4 * (10 + 5 + 10 * 1000))
     assert most / 2 < program.size <= most
     assert module.prepare(draws, lambda w, _: w, None, "mean", None).size == 2000
     assert (
@@ -186,6 +186,6 @@ def test_memory_bounds_the_chunk():
     ids=["none", "of two runs", "one axis", "nothing"],
 )
 def test_draws_that_are_none_are_refused(draws, message):
-    match = r"draws must be a tree of arrays with leading axes .*" + message
+    match = r"draws must be a pytree of arrays with leading axes .*" + message
     with pytest.raises(ValueError, match=match):
         predict(draws, lambda position, inputs: jnp.ones(2), None)

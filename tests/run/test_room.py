@@ -32,7 +32,7 @@ KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
     ],
 )
 def test_a_run_that_does_not_fit_is_told_so_beforehand(monkeypatch, options, holds):
-    monkeypatch.setattr(chunks, "call", None)  # nothing is run
+    monkeypatch.setattr(chunks.Program, "__call__", None)  # nothing is run
     with pytest.raises(
         ValueError, match=r"^memory_limit must be at least \d.*GiB for this run"
     ) as error:
@@ -89,7 +89,7 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
     monkeypatch.setattr(health, "COPYING_SHARE", 10**6)
 
     def failing(*arguments, **options):
-        calls.append(int(arguments[7]))
+        calls.append(int(arguments[4].num_steps))
         made = advance(*arguments, **options)
         # The first makes no step: it compiles.
         if len(calls) == 4:

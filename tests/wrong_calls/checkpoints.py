@@ -41,7 +41,7 @@ def resumed(path: Path, kernel: Any = GRID[0], data: Any = DATA, **changes: Any)
 
 WRONG["sample: a checkpoint"] |= {
     "T checkpoint | 3 (int) | the path of a file": lambda: sampled(checkpoint=3),
-    "V checkpoint | run' | must be where no run is yet": (
+    "V checkpoint | run' | must be a folder without a run": (
         lambda path: sampled(checkpoint=on_disk(path)),
         lambda path: sampled(checkpoint=in_batches(path), num_chains=4, chain_batch_size=4),
     ),

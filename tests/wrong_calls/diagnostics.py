@@ -119,8 +119,8 @@ every(
     data=ROWS_OF_DATA.without("None"),
 )
 WRONG["Samples.to_arviz"] |= {
-    "T data | got None | must be given where posterior is": lambda: arviz(data=None),
-    "T posterior | got None | must be given where data is": lambda: arviz(posterior=None),
+    "T data | got None | must be given with posterior": lambda: arviz(data=None),
+    "T posterior | got None | must be given with data": lambda: arviz(posterior=None),
     f"V posterior | normalised=False | {A_DENSITY}": lambda: arviz(posterior=UNNORMALISED),
     "V position | (3,) | log_likelihood must return a scalar for this position": lambda: arviz(
         data=WIDE

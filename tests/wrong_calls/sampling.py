@@ -89,7 +89,7 @@ WRONG["sample: seconds"] |= {
     f"V seconds | got 1e-09, in which | {IN_TIME}": lambda: timed(
         1e-9, num_steps=10**8, burn_in=10**8 - 9
     ),
-    "V num_steps | data_passes=None beside seconds=1.0 | give either": lambda: timed(
+    "V num_steps | data_passes=None with seconds=1.0 | give either": lambda: timed(
         1.0, num_steps=None
     ),
     "V num_steps | seconds=1.0 | give either": lambda: sampled(data_passes=1.0, seconds=1.0),
@@ -184,7 +184,7 @@ WRONG["sample: where it starts"] |= {
     "T position(key) | int32 | floating-point": lambda: started(jax.random.bits),
     f"V position | TypeError | {A_FUNCTION}": lambda: started(lambda key: "here"),
     "V stacked | got True | must be False": lambda: sampled(position=len, stacked=True),
-    "V stacked | got True | False where state is given": lambda: resumed(stacked=True),
+    "V stacked | got True | False with state": lambda: resumed(stacked=True),
     f"V state | (1, 2) float32 | {OF_A_RUN}": lambda: resumed(num_chains=2),
     f"V state | without state.dynamics.momentum | {OF_A_RUN}": lambda: resumed(kernel=MOVING),
     "V position | (0,) | at least one number": lambda: sampled(position=POINT[:0]),

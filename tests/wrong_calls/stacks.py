@@ -58,7 +58,7 @@ WRONG["stack"] |= {
 }
 
 LISTS = [jnp.ones((4, 2)), jnp.ones((6, 2))]
-ALIKE = "a list of trees of arrays, alike but for their numbers of rows"
+ALIKE = "a list of pytrees of arrays, alike but for their numbers of rows"
 
 
 def of_two(kernel: Any, **options: Any) -> Any:
@@ -185,7 +185,7 @@ WRONG["sample: starts of members"] |= {
     "V position | shapes [(3,)] | a leading axis of the 2 members": lambda: of_members(
         lambda key: jnp.zeros(3), "members"
     ),
-    "V stacked | got 'members' | False where state is given": lambda: of_members(
+    "V stacked | got 'members' | False with state": lambda: of_members(
         None, "members", state=of_grid().state
     ),
     "V position | got neither | either position or state": lambda: of_members(None, "members"),

@@ -24,7 +24,7 @@ from tests.wrong_calls.table import (
     sampled,
 )
 
-TAKES = "must be a tree of arrays or memory maps, of paths of .npy or .parquet files"
+TAKES = "must be a pytree of arrays or memory maps, of paths of .npy or .parquet files"
 
 
 def streamed(source: Any = DATA, **options: Any) -> ewsg.Stream:
@@ -71,7 +71,7 @@ WRONG["stream"] |= {
     f"V source | without rows | {TAKES}": lambda: streamed(np.float32(1.0)),
     f"V source | shape (0, 2) | {TAKES}": lambda: streamed(np.zeros((0, 2))),
     f"V source | 0 rows | {TAKES}": lambda: streamed(Texts()),
-    "V data | row 0 holds 'a' | rows that are trees of numbers": lambda: streamed(Texts("ab")),
+    "V data | row 0 holds 'a' | rows that are pytrees of numbers": lambda: streamed(Texts("ab")),
     "T source | got object | hold numbers": lambda: streamed(np.array([None, 1])),
     "V source | got 6, 5 | as many rows": lambda: streamed({"x": np.ones(6), "y": np.ones(5)}),
     f"T source | got 3 (int) | {TAKES}": lambda: streamed({"x": DATA, "y": 3}),
@@ -89,7 +89,7 @@ WRONG["stream"] |= {
     "T rows | 3 (int) | a function": lambda: streamed(rows=3),
     "V rows | of 2 rows it returned | a leading axis": lambda: streamed(rows=lambda x: x[:1]),
     "V rows | and before | always of one kind": lambda: changing().read(0, 1),
-    "V rows | IndexError | a function of a tree": lambda: streamed(rows=lambda x: x[:, 5]),
+    "V rows | IndexError | a function of a pytree": lambda: streamed(rows=lambda x: x[:, 5]),
     "V stop | got 7 | from 1 to 6": lambda: streamed().read(0, 7),
     "V start | got -1 | from 0 to 5": lambda: streamed().read(-1, 3),
 }

@@ -19,7 +19,7 @@ from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.run.internal_run import inner_run
+from ewsg_jax.run.sample import inner_run
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.row_subsets import evenly
 

@@ -19,8 +19,7 @@ from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.draws.coordinates import CONVERGED, Names, flattened, named
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.run.internal_run import whole
-from ewsg_jax.run.sample import sample
+from ewsg_jax.run.sample import raise_if_interrupted, sample
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.starts import check_starts, is_function
 from ewsg_jax.vectors.layout import Layout
@@ -123,14 +122,16 @@ def halve(
     options: dict[str, Any] = {"keep": None, "moments": estimates.PAIR_MOMENTS}
     options["progress"] = progress
     # Two halves, whose moments R-hat compares.
-    first = whole(
+    first = raise_if_interrupted(
         sample(
             key, pair, start, data, end_of_first, num_chains=num_chains, burn_in=burn_in, **options
         )
     )
     _check_enough_pairs(kernel, first.is_finite)
     options |= {"state": first.state, "check_data": False}
-    second = whole(sample(key, pair, None, data, num_steps - end_of_first, **options))
+    second = raise_if_interrupted(
+        sample(key, pair, None, data, num_steps - end_of_first, **options)
+    )
     both = first.concatenate(second)
     # A pair counts with both chains or not at all.
     num_lost = _check_enough_pairs(kernel, both.is_finite)

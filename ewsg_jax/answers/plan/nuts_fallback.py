@@ -18,7 +18,7 @@ from ewsg_jax.base.typing import Key, Position
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.metropolis.nuts import next_step_size, nuts
 from ewsg_jax.rows._view import num_rows
-from ewsg_jax.run.internal_run import inner_run
+from ewsg_jax.run.sample import inner_run
 
 
 def why_no_nuts(request: PlanRequest) -> str:

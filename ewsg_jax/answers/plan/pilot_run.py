@@ -28,7 +28,7 @@ from ewsg_jax.model_checks.finding import Finding, of_kinds
 from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside, outside
 from ewsg_jax.rows._scheme import is_ordered
 from ewsg_jax.rows._view import num_rows
-from ewsg_jax.run.internal_run import inner_run
+from ewsg_jax.run.sample import inner_run
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
 

@@ -9,7 +9,7 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.run.internal_run import inner_run
+from ewsg_jax.run.sample import inner_run
 
 
 def seconds_per_step(

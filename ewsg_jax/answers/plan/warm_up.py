@@ -30,8 +30,8 @@ from ewsg_jax.gradients._protocol import GradientEstimator
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import num_rows
-from ewsg_jax.run.internal_run import inner_run
 from ewsg_jax.run.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
+from ewsg_jax.run.sample import inner_run
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
 

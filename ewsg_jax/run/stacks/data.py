@@ -13,7 +13,9 @@ from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.rows._padded import Padded
 from ewsg_jax.rows._view import num_rows
 
-TAKES = "data_sets must be a list of trees of arrays, alike but for their numbers of rows"
+DATA_SETS_TAKES = (
+    "data_sets must be a list of pytrees of arrays, alike but for their numbers of rows"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,13 +23,13 @@ class StackedData:
     """What `stack_data` returns: `len(data)`, `data[i]`, and the labels of the data sets.
 
     Attributes:
-        rows: the data with axes (row, data set, …); padded where they differ in length.
-        labels: of the data sets, shape (data set,).
-        num_rows: n of each, int64, shape (data set,).
+        rows: the data with axes (row, data set, …); padded if they differ in length.
+        labels: the labels of the data sets, shape (data set,).
+        num_rows: n of each data set, int64, shape (data set,).
     """
 
     instead: ClassVar[str] = "give one of its data sets, such as data[0]"
-    """What to give where a stack is given in the place of arrays."""
+    """What to give if it is given in the place of arrays."""
 
     rows: Data
     labels: np.ndarray
@@ -55,9 +57,9 @@ def stack_data(data_sets: Sequence[Data], *, labels: Sequence[Any] | None = None
     data sets should have about one length.
 
     Args:
-        data_sets: one after the other, each a tree of arrays with a leading axis of its rows.
-        labels: of the data sets: what they are called in `runs.values`, in pictures and in ArviZ.
-            Default: their numbers.
+        data_sets: one after the other, each a pytree of arrays with a leading axis of its rows.
+        labels: names of the data sets in `runs.values`, in pictures and in ArviZ. Default: their
+            numbers.
 
     Returns:
         What `sample` takes as data; what it then returns is a `StackedSamples`, a run for each data
@@ -80,17 +82,17 @@ def stack_data(data_sets: Sequence[Data], *, labels: Sequence[Any] | None = None
     sets = _listed(data_sets)
     lengths = np.array([num_rows(one) for one in sets])
     try:
-        told = np.arange(len(sets)) if labels is None else np.asarray(labels)
-        distinct = np.unique(told)
+        names = np.arange(len(sets)) if labels is None else np.asarray(labels)
+        distinct = np.unique(names)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"labels must be all numbers or all strings; got {checks.describe(labels)}"
         ) from error
-    if told.shape != lengths.shape:
+    if names.shape != lengths.shape:
         raise ValueError(
             f"labels must be one for each of {len(sets)} data sets; got {checks.describe(labels)}"
         )
-    if len(distinct) < len(told):
+    if len(distinct) < len(names):
         raise ValueError(
             f"labels must differ between the data sets; got one twice, {checks.describe(labels)}"
         )
@@ -105,28 +107,28 @@ def stack_data(data_sets: Sequence[Data], *, labels: Sequence[Any] | None = None
     rows = jax.tree.map(stacked, *sets)
     # Data sets of one length need no mask, and take any kernel.
     if (lengths == lengths[0]).all():
-        return StackedData(rows, told, lengths)
+        return StackedData(rows, names, lengths)
     sizes = np.where(places[:, None] < lengths, lengths, 0).astype(np.int32)
-    return StackedData(Padded(rows=rows, size=jnp.asarray(sizes)), told, lengths)
+    return StackedData(Padded(rows=rows, size=jnp.asarray(sizes)), names, lengths)
 
 
 def _listed(data_sets: object) -> list[Data]:
     """Return data sets that are alike, or raise in what they differ."""
     if not isinstance(data_sets, list | tuple) or not data_sets:
-        raise TypeError(f"{TAKES}; got {checks.describe(data_sets)}")
+        raise TypeError(f"{DATA_SETS_TAKES}; got {checks.describe(data_sets)}")
     if not jax.tree.leaves(data_sets[0]):
-        raise ValueError(f"{TAKES}; got one without leaves")
+        raise ValueError(f"{DATA_SETS_TAKES}; got one without leaves")
     kinds = []
     for number, one in enumerate(data_sets):
         try:
             checks.data(one)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{TAKES}; number {number} is not: {error}") from error
+            raise type(error)(f"{DATA_SETS_TAKES}; number {number} is not: {error}") from error
         # Compared by what JAX would make of them, dtypes too.
         shapes = jax.tree.map(lambda x: (x.shape[1:], jnp.result_type(x).name), one)
         kinds.append(shapes)
         if shapes != kinds[0]:
             raise ValueError(
-                f"{TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}"
+                f"{DATA_SETS_TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}"
             )
     return list(data_sets)

@@ -6,7 +6,7 @@ so that each does what its own kernel would do with the chain's key, and rows ar
 all. Members with data sets of their own, on the second axis of the data, get keys of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, pytrees
-from ewsg_jax.base.modules import made_by, module, static
+from ewsg_jax.base.modules import is_same, made_by, module, static
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.gradients import Evaluations
@@ -22,7 +22,8 @@ from ewsg_jax.gradients._protocol import sharing_of
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
 from ewsg_jax.model_checks.ignored_arrays import reads_data
 from ewsg_jax.rows._padded import Padded
-from ewsg_jax.run.stacks.members import apart, first_of, merged, name_of
+
+STACK_TAKES = "kernels must be some that differ by their numbers alone, or one made under vmap"
 
 
 class StackState(NamedTuple):
@@ -47,10 +48,10 @@ class Stack(Kernel[P]):
     """What `stack` returns; `stack[i]` is the kernel of one member.
 
     Attributes:
-        kernel: with a leading axis of members on what differs.
-        size: how many there are.
-        differs: of each leaf "number", "array", or "" where it is that of all.
-        of_data: whether each has a data set of its own, as `stack_data` stacks them.
+        kernel: the members as one kernel, with a leading axis of members on what differs.
+        size: the number of members.
+        differs: how the members differ in each leaf: "number", "array", or "" if not at all.
+        of_data: whether each member has a data set of its own, as `stack_data` stacks them.
     """
 
     needs = frozenset()
@@ -72,11 +73,10 @@ class Stack(Kernel[P]):
     @property
     def values(self) -> dict[str, np.ndarray]:
         """The numbers by which the members differ, by their names, shape (member,) each."""
-        found = {name: np.asarray(leaf) for name, leaf in self._differing if np.ndim(leaf) == 1}
-        short = [name.split(".")[-1] for name in found]
-        return dict(
-            zip(short if len(set(short)) == len(short) else found, found.values(), strict=True)
-        )
+        numbers = {name: np.asarray(leaf) for name, leaf in self._differing if np.ndim(leaf) == 1}
+        short = [name.split(".")[-1] for name in numbers]
+        names = short if len(set(short)) == len(short) else list(numbers)
+        return dict(zip(names, numbers.values(), strict=True))
 
     def spread(self, position: Position) -> Position:
         """Return one position for all members."""
@@ -90,23 +90,23 @@ class Stack(Kernel[P]):
         if isinstance(data, Padded):
             self._check_lengths()
             self._check_metric(first_of(position), jax.tree.map(lambda x: x[:, 0], data.rows))
-        made = self._over(
-            lambda kernel, own, key, data: kernel.init(key, own, data),
+        state = self._over(
+            lambda kernel, position, key, data: kernel.init(key, position, data),
             (position, self._keys(key), data),
             (0, self._key_axis, self._data_axis),
             KernelState(0, self.memory_axis, None, self._key_axis),
             position,
         )
-        inner: Any = made.dynamics
+        inner: Any = state.dynamics
         # No member is lost at the start.
         never = jnp.full(self.size, -1, jnp.int32)
-        own = StackState(inner.position, inner.step[0], inner._replace(position=(), step=()), never)
-        return made._replace(dynamics=own)
+        rest = inner._replace(position=(), step=())
+        return state._replace(dynamics=StackState(inner.position, inner.step[0], rest, never))
 
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
         members, axes = self._members(state)
         return self._over(
-            lambda kernel, own, key, data: kernel.draw(key, own, data),
+            lambda kernel, state, key, data: kernel.draw(key, state, data),
             (members, self._keys(key), data),
             (axes, self._key_axis, self._data_axis),
             self._batch_axis,
@@ -124,21 +124,21 @@ class Stack(Kernel[P]):
         known: dict[str, Any] = {}
 
         def one(
-            kernel: Kernel, randomness: Randomness, own: KernelState, data: Data
+            kernel: Kernel, randomness: Randomness, state: KernelState, data: Data
         ) -> tuple[KernelState, dict[str, Array]]:
-            moved, info = kernel.transition(randomness, own, data)
-            told = info._asdict() | {"is_finite": pytrees.is_finite(moved.dynamics)}
+            moved, info = kernel.transition(randomness, state, data)
+            infos = info._asdict() | {"is_finite": pytrees.is_finite(moved.dynamics)}
             # What is known without running the step stays so.
-            known.update({name: x for name, x in told.items() if not isinstance(x, jax.Array)})
-            return moved, {name: x for name, x in told.items() if isinstance(x, jax.Array)}
+            known.update({name: x for name, x in infos.items() if not isinstance(x, jax.Array)})
+            return moved, {name: x for name, x in infos.items() if isinstance(x, jax.Array)}
 
         in_axes = (self._batch_axis, axes, self._data_axis)
-        moved, found = self._over(
+        moved, infos = self._over(
             one, (randomness, members, data), in_axes, (axes, 0), state.position
         )
         # A member that is lost stays where it was, and others go on.
         before: StackState = state.dynamics
-        fine = (before.diverged_at < 0) & found["is_finite"]
+        fine = (before.diverged_at < 0) & infos["is_finite"]
         inner: Any = moved.dynamics
         fallen = (before.diverged_at < 0) & ~fine
         position, rest = jax.vmap(pytrees.where)(
@@ -146,14 +146,14 @@ class Stack(Kernel[P]):
             (inner.position, inner._replace(position=(), step=())),
             (before.position, before.rest),
         )
-        own = StackState(
+        after_step = StackState(
             # All members are at one step, which has no axis.
             position,
             inner.step,
             rest,
             jnp.where(fallen, inner.step, before.diverged_at),
         )
-        return moved._replace(dynamics=own), Info(**known, **(found | {"is_finite": fine}))
+        return moved._replace(dynamics=after_step), Info(**known, **(infos | {"is_finite": fine}))
 
     @property
     def step_size(self) -> Callable[[Array], Scalar]:
@@ -205,17 +205,17 @@ class Stack(Kernel[P]):
 
     @property
     def _data_axis(self) -> int | None:
-        """Where the data have their axis of members."""
+        """The axis of members of the data, None if all have the same."""
         return 1 if self.of_data else None
 
     @property
     def _key_axis(self) -> int | None:
-        """Where keys, and orders of the rows made from them, have their axis of members."""
+        """The axis of members of keys, and of orders of the rows made from them."""
         return 0 if self.of_data else None
 
     @property
     def _batch_axis(self) -> int | None:
-        """Where randomness has its axis of members."""
+        """The axis of members of randomness, None if it is the same for all."""
         return None if self._one_batch else 0
 
     def _keys(self, key: Key) -> Array:
@@ -236,16 +236,16 @@ class Stack(Kernel[P]):
 
     @property
     def memory_axis(self) -> int | None:
-        """Where memory has its axis of members: none if a function of the data, which all share."""
+        """The axis of members of the memory: None for a function of the data, which all share."""
         return None if self._one_batch and sharing_of(self.kernel).of == "data" else 0
 
     def _members(self, state: KernelState) -> tuple[KernelState, KernelState]:
-        """Return the members' states as those of their kernel, and where these have their axis."""
-        own: StackState = state.dynamics
-        inner = own.rest._replace(position=own.position, step=own.step)
+        """Return the members' states as those of their kernel, and their axes of members."""
+        stack: StackState = state.dynamics
+        inner = stack.rest._replace(position=stack.position, step=stack.step)
         axes: Any = type(inner)._make(None if name == "step" else 0 for name in inner._fields)
-        own_axes = KernelState(axes, self.memory_axis, None, self._key_axis)
-        return KernelState(inner, state.memory, state.rows, state.order), own_axes
+        state_axes = KernelState(axes, self.memory_axis, None, self._key_axis)
+        return KernelState(inner, state.memory, state.rows, state.order), state_axes
 
     def _over(
         self,
@@ -255,7 +255,7 @@ class Stack(Kernel[P]):
         out_axes: Any,
         like: Position,
     ) -> Any:
-        """Return what a function returns of each member's kernel and arguments."""
+        """Apply a function to each member's kernel and arguments."""
         leaves, structure = jax.tree.flatten(self.kernel)
         # As exact as the position, and not more: it would widen what it is multiplied with.
         dtype = jnp.result_type(jnp.float32, *pytrees.dtypes(like))
@@ -275,3 +275,71 @@ class Stack(Kernel[P]):
                 f"position must have a leading axis of the {self.size} members of the stack, as "
                 f"stack.spread(position) has; got shapes {shapes}"
             )
+
+
+def joined(kernels: Sequence[Kernel]) -> tuple[Kernel, tuple[str, ...]]:
+    """Return kernels as one, with an axis of members on what differs, and how each leaf differs.
+
+    Raises:
+        ValueError: arrays differ in shape.
+    """
+    structure = jax.tree.structure(kernels[0])
+    leaves, differs = [], []
+    for (path, first), *others in zip(
+        jax.tree_util.tree_leaves_with_path(kernels[0]),
+        *map(jax.tree.leaves, kernels[1:]),
+        strict=True,
+    ):
+        if all(is_same(first, other) for other in others):
+            leaves.append(first)
+            differs.append("")
+            continue
+        values = [first, *others]
+        shapes = {jnp.shape(value) for value in values}
+        if len(shapes) > 1:
+            raise ValueError(f"{STACK_TAKES}; got {name_of(path)} of shapes {sorted(shapes)}")
+        are_numbers = all(isinstance(value, int | float) for value in values)
+        leaves.append(np.array(values, np.float64) if are_numbers else jnp.stack(values))
+        differs.append("number" if are_numbers else "array")
+    return structure.unflatten(leaves), tuple(differs)
+
+
+def apart(kernel: Kernel, differs: tuple[str, ...], member: int) -> Kernel:
+    """Return one of those that were joined."""
+    leaves, structure = jax.tree.flatten(kernel)
+    pairs = zip(leaves, differs, strict=True)
+    return structure.unflatten([_one(leaf[member], kind) if kind else leaf for leaf, kind in pairs])
+
+
+def first_of(tree: PyTree) -> PyTree:
+    """Return the first member's part of arrays, or of shapes, with a leading axis of members."""
+    return _map(lambda x: x[0], tree)
+
+
+def of_member(tree: PyTree, member: int, axis: int) -> PyTree:
+    """Return a member's part of arrays with the axis `axis` of members."""
+    return jax.tree.map(lambda x: x[(slice(None),) * axis + (member,)], tree)
+
+
+def merged(data: PyTree) -> PyTree:
+    """Return the rows of all data sets in turn, of arrays or shapes (row, data set, …)."""
+    return _map(lambda x: x.reshape(-1, *x.shape[2:]), data)
+
+
+def name_of(path: Any) -> str:
+    """Return the name of a leaf of a kernel."""
+    return jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value")
+
+
+def _one(value: object, kind: str) -> Any:
+    return float(value) if kind == "number" and isinstance(value, np.generic) else value
+
+
+def _map(function: Callable[[Any], Any], tree: PyTree) -> PyTree:
+    """Apply a function to arrays, or to the shapes of arrays."""
+    return jax.tree.map(
+        lambda x: (
+            jax.eval_shape(function, x) if isinstance(x, jax.ShapeDtypeStruct) else function(x)
+        ),
+        tree,
+    )

@@ -11,8 +11,7 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run.stacks.data import StackedData
-from ewsg_jax.run.stacks.kernels import Stack
-from ewsg_jax.run.stacks.members import TAKES, joined
+from ewsg_jax.run.stacks.kernels import STACK_TAKES, Stack, joined
 
 
 def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
@@ -30,8 +29,8 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
         `stack.values`, the numbers by which they differ.
 
     Raises:
-        TypeError, ValueError: they are none, or differ by more than numbers: other parts, functions
-            or batch sizes.
+        TypeError, ValueError: they are no kernels, or differ by more than numbers: by parts,
+            functions or batch sizes.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -46,22 +45,24 @@ def stack(kernels: Sequence[Kernel[P]] | Kernel[P]) -> Stack[P]:
     if isinstance(kernels, Kernel):
         checks.instance("kernels", kernels, Kernel, "some kernels, or one made under vmap")
         if isinstance(kernels, Stack):
-            raise TypeError(f"{TAKES}; got a stack")
+            raise TypeError(f"{STACK_TAKES}; got a stack")
         leaves, structure = jax.tree.flatten(kernels)
         lengths = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(
-                f"{TAKES}, each of whose leaves has an axis of members; got {kernels!r}"
+                f"{STACK_TAKES}, each of whose leaves has an axis of members; got {kernels!r}"
             )
         (size,) = lengths
         return _of([structure.unflatten([leaf[i] for leaf in leaves]) for i in range(size)])
     if not isinstance(kernels, Sequence) or not kernels:
-        raise TypeError(f"{TAKES}; got {checks.describe(kernels)}")
+        raise TypeError(f"{STACK_TAKES}; got {checks.describe(kernels)}")
     for number, kernel in enumerate(kernels):
         if not isinstance(kernel, Kernel) or isinstance(kernel, Stack):
-            raise TypeError(f"{TAKES}; got {checks.describe(kernel)} as number {number}")
+            raise TypeError(f"{STACK_TAKES}; got {checks.describe(kernel)} as number {number}")
         if jax.tree.structure(kernel) != jax.tree.structure(kernels[0]):
-            raise ValueError(f"{TAKES}; got {kernels[0]!r} and, as number {number}, {kernel!r}")
+            raise ValueError(
+                f"{STACK_TAKES}; got {kernels[0]!r} and, as number {number}, {kernel!r}"
+            )
     return _of(kernels)
 
 
@@ -70,13 +71,13 @@ def over(kernel: Kernel, data: Any) -> tuple[Kernel, Data]:
     if not isinstance(data, StackedData):
         return kernel, data
     checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
-    made = kernel if isinstance(kernel, Stack) else _of([kernel] * len(data))
-    if made.size != len(data):
+    members = kernel if isinstance(kernel, Stack) else _of([kernel] * len(data))
+    if members.size != len(data):
         raise ValueError(
             f"kernel must be one, or a stack of one for each of {len(data)} data sets; got "
             f"{kernel!r}"
         )
-    return dataclasses.replace(made, of_data=True), data.rows
+    return dataclasses.replace(members, of_data=True), data.rows
 
 
 def _of(kernels: Sequence[Kernel]) -> Stack:

@@ -12,18 +12,18 @@ import numpy as np
 from ewsg_jax.base import checks, numeric, optional
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.run.streams.source import (
-    Array,
-    Items,
-    Joined,
-    Source,
-    Together,
-    Watched,
+    ArrayRows,
+    CombinedRows,
+    ConcatenatedRows,
+    IndexedRows,
+    RowSource,
+    UnchangedFile,
     check_alike,
     unreadable,
 )
 
 
-class Raw(Source):
+class Raw(RowSource):
     """Rows of one array that lies in a file in C order.
 
     They are read, not mapped: a map whose file became shorter would end the process.
@@ -33,7 +33,7 @@ class Raw(Source):
         self, path: str | os.PathLike[str], dtype: np.dtype, shape: tuple[int, ...], offset: int
     ) -> None:
         """Read the head of the file."""
-        self._file, self._dtype, self._offset = Watched(path), dtype, offset
+        self._file, self._dtype, self._offset = UnchangedFile(path), dtype, offset
         self.num_rows = shape[0]
         self.row = jax.ShapeDtypeStruct(shape[1:], dtype.newbyteorder("="))
         self._bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
@@ -80,7 +80,7 @@ class Raw(Source):
 
 
 def memory() -> float:
-    """Return how many bytes of memory this machine has; infinity where that is unknown."""
+    """Return how many bytes of memory this machine has; infinity if that is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -113,7 +113,7 @@ def npy(path: Path) -> Raw:
 
 
 def mapped(array: np.memmap) -> Raw | None:
-    """Return a memory map's rows as those of its file; None where they are not one piece."""
+    """Return a memory map's rows as those of its file; None if they are not one piece."""
     # A slice of a map is a map, too: the file's own is at the bottom.
     base: Any = array
     while isinstance(base.base, np.ndarray):
@@ -131,13 +131,13 @@ def mapped(array: np.memmap) -> Raw | None:
     return Raw(name, array.dtype, array.shape, int(base.offset) + start)
 
 
-class Parquet(Source):
+class Parquet(RowSource):
     """Rows of a Parquet file: a dict of its columns."""
 
     def __init__(self, path: Path) -> None:
         """Read the head of the file, whose columns must be numbers."""
         parquet = optional.module("pyarrow.parquet", "stream of Parquet files")
-        self._file = Watched(path)
+        self._file = UnchangedFile(path)
         try:
             self._parquet = parquet.ParquetFile(str(path))
         except Exception as error:
@@ -152,8 +152,8 @@ class Parquet(Source):
             raise ValueError(f"source must be of files with rows; {str(path)!r} has none")
         names = self._parquet.schema_arrow.names
         self.row = dict.fromkeys(names)
-        found = self._group(0)
-        for name, column in zip(sorted(names), found, strict=True):
+        columns = self._group(0)
+        for name, column in zip(sorted(names), columns, strict=True):
             self.row[name] = jax.ShapeDtypeStruct(column.shape[1:], column.dtype)
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
@@ -166,12 +166,12 @@ class Parquet(Source):
                 columns = self._group(group)
             except Exception as error:
                 raise unreadable(self.where(start + done), error) from error
-            own = start + done - before
-            count = min(int(self._ends[group]) - before - own, len(out[0]) - done)
+            first = start + done - before
+            count = min(int(self._ends[group]) - before - first, len(out[0]) - done)
             for room, column in zip(out, columns, strict=True):
-                some = column[own : own + count]
-                check_alike(some, room[done : done + count], self.where(start + done))
-                room[done : done + count] = some
+                rows = column[first : first + count]
+                check_alike(rows, room[done : done + count], self.where(start + done))
+                room[done : done + count] = rows
             done += count
         self._file.check()
 
@@ -190,66 +190,66 @@ class Parquet(Source):
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:
-    """Return a column as an array of rows; of lists of one length as a matrix."""
+    """Return a column as an array of rows, a column of lists of one length as a matrix."""
     if column.null_count:
         raise ValueError(f"column {name!r} has {column.null_count} rows without a value")
-    whole = column.combine_chunks()
-    size = getattr(whole.type, "list_size", None)
-    flat = (whole if size is None else whole.flatten()).to_numpy(zero_copy_only=False)
+    values = column.combine_chunks()
+    size = getattr(values.type, "list_size", None)
+    flat = (values if size is None else values.flatten()).to_numpy(zero_copy_only=False)
     if flat.dtype == object:
-        raise ValueError(f"column {name!r} holds {whole.type}, no numbers")
+        raise ValueError(f"column {name!r} holds {values.type}, no numbers")
     return flat if size is None else flat.reshape(-1, size)
 
 
-TAKES = (
-    "source must be a tree of arrays or memory maps, of paths of .npy or .parquet files or lists "
+SOURCE_TAKES = (
+    "source must be a pytree of arrays or memory maps, of paths of .npy or .parquet files or lists "
     "of such, or have __len__ and __getitem__"
 )
 
 
-def opened(source: Any) -> Source:
-    """Return what rows are read from, or raise an error that names what is given."""
+def opened(source: Any) -> RowSource:
+    """Return the source of rows; raise an error that names a source that cannot be read."""
     if _is_one(source):
-        found = _one(source)
+        rows = _one(source)
     elif _has_rows(source) and not isinstance(source, dict | tuple):
         if not len(source):
-            raise ValueError(f"{TAKES}; got one of 0 rows")
-        found = Items(source)
+            raise ValueError(f"{SOURCE_TAKES}; got one of 0 rows")
+        rows = IndexedRows(source)
     else:
         leaves = jax.tree.leaves(source, is_leaf=_is_one)
         for leaf in leaves:
             if not _is_one(leaf):
-                raise TypeError(f"{TAKES}; got {checks.describe(leaf)}")
+                raise TypeError(f"{SOURCE_TAKES}; got {checks.describe(leaf)}")
         if not leaves:
-            raise TypeError(f"{TAKES}; got {checks.describe(source)}")
-        found = Together(jax.tree.map(_one, source, is_leaf=_is_one))
+            raise TypeError(f"{SOURCE_TAKES}; got {checks.describe(source)}")
+        rows = CombinedRows(jax.tree.map(_one, source, is_leaf=_is_one))
     # A file of a list may be without rows, not all of them.
-    if not found.num_rows:
-        raise ValueError(f"{TAKES}; got one of 0 rows")
-    for leaf in jax.tree.leaves(found.row):
+    if not rows.num_rows:
+        raise ValueError(f"{SOURCE_TAKES}; got one of 0 rows")
+    for leaf in jax.tree.leaves(rows.row):
         if not (np.issubdtype(leaf.dtype, np.number) or leaf.dtype == bool):
-            raise TypeError(f"{TAKES}, and hold numbers; got {leaf.dtype}")
-    return found
+            raise TypeError(f"{SOURCE_TAKES}, and hold numbers; got {leaf.dtype}")
+    return rows
 
 
-def _one(part: Any) -> Source:
-    """Return an array, a file or a list of files."""
+def _one(part: Any) -> RowSource:
+    """Return the rows of an array, a file or a list of files."""
     if isinstance(part, list):
         parts = [_one(path) for path in part]
-        return parts[0] if len(parts) == 1 else Joined(parts)
+        return parts[0] if len(parts) == 1 else ConcatenatedRows(parts)
     if isinstance(part, str | os.PathLike):
         return _file(Path(part))
     if not part.ndim or not part.shape[0]:
-        raise ValueError(f"{TAKES}; got {checks.describe(part)}, without rows")
+        raise ValueError(f"{SOURCE_TAKES}; got {checks.describe(part)}, without rows")
     if isinstance(part, np.ma.MaskedArray):
-        raise TypeError(f"{TAKES}; got {checks.describe(part)}: {numeric.way(part)}")
+        raise TypeError(f"{SOURCE_TAKES}; got {checks.describe(part)}: {numeric.way(part)}")
     if isinstance(part, jax.Array):
         part = np.asarray(part)
-    found = mapped(part) if isinstance(part, np.memmap) else None
-    return Array(part) if found is None else found
+    in_file = mapped(part) if isinstance(part, np.memmap) else None
+    return ArrayRows(part) if in_file is None else in_file
 
 
-def _file(path: Path) -> Source:
+def _file(path: Path) -> RowSource:
     if not path.exists():
         raise FileNotFoundError(f"source must be of files that exist; got {str(path)!r}")
     if path.suffix == ".npy":
@@ -264,7 +264,7 @@ def _is_path(part: object) -> bool:
 
 
 def _is_one(part: object) -> bool:
-    """Return whether a part of a tree is an array, a path or a list of paths."""
+    """Return whether a part of a pytree is an array, a path or a list of paths."""
     if isinstance(part, list):
         return len(part) > 0 and all(map(_is_path, part))
     return _is_path(part) or all(

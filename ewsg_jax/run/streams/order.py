@@ -1,11 +1,11 @@
 """Which rows each window of a run holds: a function of a key and the window's number.
 
-The rows are a circle of N. An epoch cuts W·c pieces of k consecutive rows from it, beginning where
-the last one ended, so that the fewer than W·c rows that it leaves out are the first of the next
-one's, and takes each piece once, in a new order each time; a window is the next c pieces. The first
-epoch begins at a uniform row. So all windows are of one length m = c·k, each row is in each of them
-with probability m/N, and a batch of one, scaled to N rows, is unbiased. Where no row is left out
-all epochs have the pieces that begin at row 0.
+The N rows form a circle. An epoch cuts W·c pieces of k consecutive rows from it. It begins at the
+row at which the last epoch ended, so that the rows it leaves out, fewer than W·c, are the first
+ones of the next epoch. It takes each piece once, in a new order each time, and a window is the next
+c pieces. The first epoch begins at a uniform row. So all windows have one length m = c·k, each row
+is in each of them with probability m/N, and a batch from one, scaled to N rows, is unbiased. If no
+row is left out, all epochs have the pieces that begin at row 0.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from ewsg_jax.base.typing import Key
 
 
 class Cut(NamedTuple):
-    """How N rows are cut into windows.
+    """The cut of N rows into windows.
 
     Attributes:
-        num_rows: N.
-        num_windows: W, in an epoch.
-        pieces: c, of which a window is put together.
-        length: k, of a piece.
+        num_rows: N, the number of rows.
+        num_windows: W, the windows of an epoch.
+        pieces: c, the pieces of a window.
+        length: k, the rows of a piece.
     """
 
     num_rows: int

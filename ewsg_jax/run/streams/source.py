@@ -15,36 +15,37 @@ from ewsg_jax.base.typing import Data, PyTree
 
 ALIGNMENT = 64
 """Bytes at whose multiples an array begins that JAX takes as it is on a CPU, without a copy."""
-NUMBERS_AT_ONCE = 2**20
+NUMBERS_PER_LOOK = 2**20
+"""Numbers that are searched together for NaN and infinity: bounds the memory, 8 MB at most."""
 
 
 def room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return an array to be filled."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    whole = np.empty(size + ALIGNMENT, np.uint8)
-    skipped = -whole.ctypes.data % ALIGNMENT
-    return whole[skipped : skipped + size].view(dtype).reshape(shape)
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    skipped = -buffer.ctypes.data % ALIGNMENT
+    return buffer[skipped : skipped + size].view(dtype).reshape(shape)
 
 
 def check_finite(data: Data, where: Callable[[int], str]) -> None:
-    """Raise ValueError where a tree of NumPy arrays holds NaN or infinity; `where` names the first
+    """Raise ValueError if a pytree of NumPy arrays holds NaN or infinity; `where` names the first
     such row by its number.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
         if not np.issubdtype(leaf.dtype, np.inexact):
             continue
-        step = max(1, NUMBERS_AT_ONCE // max(1, leaf[0].size))
+        step = max(1, NUMBERS_PER_LOOK // max(1, leaf[0].size))
         for first in range(0, len(leaf), step):
-            some = leaf[first : first + step]
+            rows = leaf[first : first + step]
             # A sum that is finite is one of finite numbers, and quicker than a look at each.
             with np.errstate(over="ignore", invalid="ignore"):
-                if np.isfinite(some.sum()):
+                if np.isfinite(rows.sum()):
                     continue
-            wrong = ~np.isfinite(some).reshape(len(some), -1).all(axis=1)
+            wrong = ~np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
             if wrong.any():
                 row = int(np.argmax(wrong))
-                told = some[row].reshape(-1)
-                value = told[~np.isfinite(told)][0]
+                numbers = rows[row].reshape(-1)
+                value = numbers[~np.isfinite(numbers)][0]
                 name = jax.tree_util.keystr(path)
                 raise ValueError(
                     f"data must be finite; {where(first + row)} holds {value} in data{name}"
@@ -52,8 +53,9 @@ def check_finite(data: Data, where: Callable[[int], str]) -> None:
 
 
 def check_unmasked(value: object, where: str) -> None:
-    """Raise ValueError where numbers of an array, or arrays of a list, are masked: NumPy would take
-    what is below the mask.
+    """Raise ValueError if numbers of an array, or arrays of a list, are masked.
+
+    NumPy would take the numbers below the mask.
     """
     kinds = set(map(type, value)) if isinstance(value, list) else {type(value)}
     # A variable of netCDF reads as a masked array, with or without a mask.
@@ -66,12 +68,12 @@ def check_unmasked(value: object, where: str) -> None:
         )
 
 
-class Source(abc.ABC):
+class RowSource(abc.ABC):
     """Rows that are read from somewhere.
 
     Attributes:
-        num_rows: how many there are.
-        row: the shape and dtype of one, a tree.
+        num_rows: the number of rows.
+        row: the shape and dtype of one row, a pytree.
     """
 
     num_rows: int
@@ -86,11 +88,11 @@ class Source(abc.ABC):
         """
 
     def where(self, row: int) -> str:
-        """Return where a row is, for messages."""
+        """Return the place of a row, for messages."""
         return f"row {row:,}"
 
 
-class Array(Source):
+class ArrayRows(RowSource):
     """Rows of an array: anything with shape, dtype and slices, as in NumPy, HDF5 or Zarr."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -103,18 +105,18 @@ class Array(Source):
         where = f"rows {start:,} to {stop - 1:,}"
         try:
             rows = self._array[start:stop]
-            found = np.asarray(rows)
+            array = np.asarray(rows)
         except Exception as error:
             raise unreadable(where, error) from error
         check_unmasked(rows, where)
-        check_alike(found, out[0], where)
-        out[0][...] = found
+        check_alike(array, out[0], where)
+        out[0][...] = array
 
 
-class Joined(Source):
+class ConcatenatedRows(RowSource):
     """The rows of several sources, one after the other."""
 
-    def __init__(self, parts: Sequence[Source]) -> None:
+    def __init__(self, parts: Sequence[RowSource]) -> None:
         self.parts = list(parts)
         self._ends = np.cumsum([part.num_rows for part in self.parts])
         self.num_rows, self.row = int(self._ends[-1]), self.parts[0].row
@@ -128,15 +130,15 @@ class Joined(Source):
     def read(self, start: int, out: list[np.ndarray]) -> None:
         done = 0
         while done < len(out[0]):
-            number, own = self._place(start + done)
+            number, row = self._place(start + done)
             part = self.parts[number]
-            count = min(part.num_rows - own, len(out[0]) - done)
-            part.read(own, [x[done : done + count] for x in out])
+            count = min(part.num_rows - row, len(out[0]) - done)
+            part.read(row, [x[done : done + count] for x in out])
             done += count
 
     def where(self, row: int) -> str:
-        number, own = self._place(row)
-        return f"{self.parts[number].where(own)}, row {row:,} of all"
+        number, row_of_part = self._place(row)
+        return f"{self.parts[number].where(row_of_part)}, row {row:,} of all"
 
     def _place(self, row: int) -> tuple[int, int]:
         """Return which part a row is in, and its number there."""
@@ -144,18 +146,18 @@ class Joined(Source):
         return number, row - (int(self._ends[number - 1]) if number else 0)
 
 
-class Together(Source):
-    """A tree of sources, each a part of every row."""
+class CombinedRows(RowSource):
+    """A pytree of sources, each a part of every row."""
 
     def __init__(self, tree: PyTree) -> None:
         self._parts, structure = jax.tree.flatten(
-            tree, is_leaf=lambda part: isinstance(part, Source)
+            tree, is_leaf=lambda part: isinstance(part, RowSource)
         )
         lengths = {part.num_rows for part in self._parts}
         if len(lengths) > 1:
-            found = ", ".join(f"{part.num_rows:,}" for part in self._parts)
+            counts = ", ".join(f"{part.num_rows:,}" for part in self._parts)
             raise ValueError(
-                f"source must be a tree whose parts have as many rows as each other; got {found}"
+                f"source must be a pytree whose parts have as many rows as each other; got {counts}"
             )
         self.num_rows = lengths.pop()
         self.row = jax.tree.unflatten(structure, [part.row for part in self._parts])
@@ -168,29 +170,29 @@ class Together(Source):
             first += count
 
     def where(self, row: int) -> str:
-        told = dict.fromkeys(part.where(row) for part in self._parts)
-        return " and ".join(told)
+        places = dict.fromkeys(part.where(row) for part in self._parts)
+        return " and ".join(places)
 
 
-class Watched:
+class UnchangedFile:
     """A file that is to stay what it is."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read the size and time of a file, which must be there."""
         self.path = os.fspath(path)
-        self._found = self._look()
+        self._signature = self._look()
 
     def __str__(self) -> str:
         return repr(self.path)
 
     def check(self) -> None:
-        """Raise ValueError where the file is another than it was, in size or time."""
+        """Raise ValueError if the file is another than it was, in size or time."""
         try:
-            found = self._look()
+            signature = self._look()
         except OSError as error:
             raise unreadable(str(self), error) from error
         for name, old, new in zip(
-            ("bytes", "as time of its last change"), self._found, found, strict=True
+            ("bytes", "as time of its last change"), self._signature, signature, strict=True
         ):
             if old != new:
                 raise ValueError(
@@ -198,43 +200,42 @@ class Watched:
                 )
 
     def _look(self) -> tuple[int, int]:
-        found = os.stat(self.path)
-        return found.st_size, found.st_mtime_ns
+        status = os.stat(self.path)
+        return status.st_size, status.st_mtime_ns
 
 
 def unreadable(where: str, error: Exception) -> OSError:
     """Return the error that rows could not be read."""
-    told = getattr(error, "strerror", None) or checks.reason(error)
+    reason = getattr(error, "strerror", None) or checks.reason(error)
     return OSError(
         getattr(error, "errno", None) or 5,
-        f"data must be readable; {where} could not be read: {told}",
+        f"data must be readable; {where} could not be read: {reason}",
     )
 
 
-def check_alike(found: np.ndarray, wanted: np.ndarray, where: str) -> None:
-    """Raise ValueError where an array of rows has not the shape or the dtype of the first row's."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+def check_alike(rows: np.ndarray, like: np.ndarray, where: str) -> None:
+    """Raise ValueError if an array of rows has not the shape or the dtype of the first row's."""
+    if rows.shape != like.shape or rows.dtype != like.dtype:
         raise ValueError(
-            f"data must have rows like the first one, {wanted.dtype} of shape {wanted.shape[1:]}; "
-            f"{where}: {found.dtype} of shape {found.shape[1:]}, {len(found) if found.ndim else 0} "
-            f"of {len(wanted)} rows"
+            f"data must have rows like the first one, {like.dtype} of shape {like.shape[1:]}; "
+            f"{where}: {rows.dtype} of shape {rows.shape[1:]}, {len(rows) if rows.ndim else 0} "
+            f"of {len(like)} rows"
         )
 
 
 def _kinds(row: PyTree) -> str:
-    told = jax.tree.map(lambda x: f"{x.dtype} {x.shape}", row)
-    return told if isinstance(told, str) else str(told)
+    kinds = jax.tree.map(lambda x: f"{x.dtype} {x.shape}", row)
+    return kinds if isinstance(kinds, str) else str(kinds)
 
 
-class Items(Source):
+class IndexedRows(RowSource):
     """Rows of anything with `__len__` and `__getitem__`.
 
-    Several at once are asked for by a slice where that gives them, as of Hugging Face, and else one
-    by one.
+    Several are read by a slice if it returns them, as of Hugging Face, and else one by one.
     """
 
     def __init__(self, items: Any) -> None:
-        """Read the first row, a tree of numbers, and find out how several are asked for."""
+        """Read the first row, a pytree of numbers, and find out how several are read."""
         self._items, self.num_rows = items, len(items)
         first = self._one(0)
         self._structure = jax.tree.structure(first)
@@ -245,21 +246,22 @@ class Items(Source):
         stop = start + len(out[0])
         if self._is_sliced:
             try:
-                found = self._slice(start, stop)
+                rows = self._slice(start, stop)
             except Exception as error:
                 raise unreadable(f"rows {start:,} to {stop - 1:,}", error) from error
-            self._put(found, out, f"rows {start:,} to {stop - 1:,}")
+            self._write(rows, out, f"rows {start:,} to {stop - 1:,}")
             return
         for row in range(start, stop):
             one = jax.tree.map(lambda x: x[None], self._one(row))
-            self._put(one, [x[row - start : row - start + 1] for x in out], self.where(row))
+            self._write(one, [x[row - start : row - start + 1] for x in out], self.where(row))
 
-    def _put(self, found: PyTree, out: list[np.ndarray], where: str) -> None:
-        if jax.tree.structure(found) != self._structure:
+    def _write(self, rows: PyTree, out: list[np.ndarray], where: str) -> None:
+        if jax.tree.structure(rows) != self._structure:
             raise ValueError(
-                f"data must have rows like the first one, {self._structure}; {where}: another tree"
+                f"data must have rows like the first one, {self._structure}; {where}: another "
+                "structure"
             )
-        for room, leaf in zip(out, jax.tree.leaves(found), strict=True):
+        for room, leaf in zip(out, jax.tree.leaves(rows), strict=True):
             check_alike(leaf, room, where)
             room[...] = leaf
 
@@ -272,11 +274,10 @@ class Items(Source):
             raise unreadable(f"row {row:,}", error) from error
 
     def _are_sliced(self, first: PyTree) -> bool:
-        """Return whether a slice gives several rows, as arrays or lists in the tree of one."""
+        """Return whether a slice gives several rows, as arrays or lists in the pytree of one."""
         count = min(2, self.num_rows)
         try:
-            found = self._slice(0, count)
-            leaves = jax.tree.leaves(found)
+            leaves = jax.tree.leaves(self._slice(0, count))
             same = [
                 x.dtype == y.dtype and np.array_equal(x[0], y)
                 for x, y in zip(leaves, jax.tree.leaves(first), strict=True)
@@ -291,22 +292,22 @@ class Items(Source):
 
 
 def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:
-    """Return a row, or (of a structure) several, with NumPy arrays of numbers as leaves."""
+    """Return a row, or several in the structure of one, with NumPy arrays of numbers as leaves."""
     if of_rows is None:
         # A list is an array that was written out, as by Hugging Face.
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda part: isinstance(part, list))
     else:
         leaves, structure = of_rows.flatten_up_to(tree), of_rows
-    found = [np.asarray(leaf) for leaf in leaves]
-    if not found:
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    if not arrays:
         raise ValueError(
-            f"data must have rows that are trees of numbers; {where} is {checks.describe(tree)}"
+            f"data must have rows that are pytrees of numbers; {where} is {checks.describe(tree)}"
         )
-    for leaf, array in zip(leaves, found, strict=True):
+    for leaf, array in zip(leaves, arrays, strict=True):
         check_unmasked(leaf, where)
         if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
             raise ValueError(
-                f"data must have rows that are trees of numbers; {where} holds "
+                f"data must have rows that are pytrees of numbers; {where} holds "
                 f"{checks.describe(leaf)}"
             )
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, arrays)

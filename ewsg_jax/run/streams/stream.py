@@ -16,28 +16,28 @@ from ewsg_jax.rows._window import RowSource, Window
 from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.files import opened
 
-MARKS = 16
-"""Rows that stand for all of them."""
+FINGERPRINT_ROWS = 16
+"""Rows, evenly spaced, whose numbers are the fingerprint of all: all would take a pass to read."""
 WINDOW_BYTES = 128 * 2**20
-"""Of a window, by default."""
+"""Bytes of a window by default: two of them fit in the memory of any machine. Set by hand."""
 
 
 class Stream(RowSource):
     """Rows that are read in windows; made by `ewsg_jax.stream`.
 
     Attributes:
-        num_rows: N, how many there are.
+        num_rows: N, the number of rows.
         window: m, rows of a window.
         num_windows: windows of an epoch.
-        passes: how often a run goes over the rows of a window before the next.
-        pieces: runs of consecutive rows of which a window is put together.
+        passes: passes over the rows of a window before the next one.
+        pieces: pieces of consecutive rows that make a window.
     """
 
     instead: ClassVar[str] = (
         "sample, resume and find_mode take it; others want rows in memory, such as "
         "stream.read(start, stop) gives"
     )
-    """What to do where it is given in the place of arrays."""
+    """What to do if it is given in the place of arrays."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Stream(RowSource):
         return tree if self._rows is None else self._changed(tree, length)
 
     def where(self, runs: list[tuple[int, int]], row: int) -> str:
-        """Return where the row of such a number is in runs of rows, for messages."""
+        """Return the place of a row in runs of rows, for messages."""
         for start, count in runs:
             if row < count:
                 return self._source.where(start + row)
@@ -135,22 +135,22 @@ class Stream(RowSource):
         # Checked as they are read: a row that is not finite is named by its file.
         def read(number: int, size: int) -> list[np.ndarray]:
             runs = [(number * length, size)]
-            found = self.read_runs(runs)
-            source.check_finite(found, lambda row: self.where(runs, row))
-            checks.held("data", found)
+            rows = self.read_runs(runs)
+            source.check_finite(rows, lambda row: self.where(runs, row))
+            checks.held("data", rows)
             kinds = [x.dtype for x in jax.tree.leaves(like)]
             return [
                 x.astype(kind, copy=False)
-                for x, kind in zip(jax.tree.leaves(found), kinds, strict=True)
+                for x, kind in zip(jax.tree.leaves(rows), kinds, strict=True)
             ]
 
-        # What was read ahead may be of another sum: then it is read anew.
-        (asked, self._ahead), leaves = (self._ahead, None), []
+        # What was read ahead may be of another sum: then it is read again.
+        (ahead, self._ahead), leaves = (self._ahead, None), []
         try:
             if self.error is None:
                 leaves = (
-                    asked[1].result()
-                    if asked and asked[0] == (number, size)
+                    ahead[1].result()
+                    if ahead and ahead[0] == (number, size)
                     else read(number, size)
                 )
         # Inside a compiled program nothing can be raised: it is kept, and raised when that has
@@ -198,19 +198,20 @@ class Stream(RowSource):
         return jax.tree.map(jnp.array, rows)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what stands for the rows and for how they are cut."""
+        """Return the fingerprint of the rows and of their cut into windows."""
         rows = jax.tree.map(lambda x: (x.shape, x.dtype.name), self._source.row)
-        told = (
+        kinds = (
             f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in "
             f"{self.pieces}"
         )
-        # Of some rows: all of them would take as long as a pass.
-        some = [
-            (int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(MARKS, self.num_rows))
+        # All rows would take as long as a pass.
+        runs = [
+            (int(row), 1)
+            for row in np.linspace(0, self.num_rows - 1, min(FINGERPRINT_ROWS, self.num_rows))
         ]
         return {
-            "shapes": f"{told}, {self.passes} passes",
-            "numbers": pytrees.digest(self.read_runs(some)),
+            "shapes": f"{kinds}, {self.passes} passes",
+            "numbers": pytrees.digest(self.read_runs(runs)),
         }
 
     @contextlib.contextmanager
@@ -225,32 +226,30 @@ class Stream(RowSource):
                 raise error
 
     def _changed(self, tree: PyTree, length: int) -> Data:
-        """Return what the user's function makes of rows, checked to be as many and always of one
-        kind.
-        """
+        """Return what the function `rows` makes of rows, checked to be as many of one kind."""
         takes = (
-            "rows must be a function of a tree of arrays with a leading axis of rows that "
+            "rows must be a function of a pytree of arrays with a leading axis of rows that "
             "returns another"
         )
         assert self._rows is not None
         try:
             returned = self._rows(tree)
-            made = jax.tree.map(np.asarray, returned)
+            arrays = jax.tree.map(np.asarray, returned)
         except Exception as error:
             raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
         for leaf in jax.tree.leaves(returned):
             source.check_unmasked(leaf, "what rows(…) returned")
-        if not jax.tree.leaves(made) or any(
-            x.ndim == 0 or len(x) != length for x in jax.tree.leaves(made)
+        if not jax.tree.leaves(arrays) or any(
+            x.ndim == 0 or len(x) != length for x in jax.tree.leaves(arrays)
         ):
-            raise ValueError(f"{takes}; of {length} rows it returned {checks.describe(made)}")
+            raise ValueError(f"{takes}; of {length} rows it returned {checks.describe(arrays)}")
         # A program is compiled for one kind of rows: later ones must be of that.
-        kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), made)
+        kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), arrays)
         if self._kinds not in (None, kinds):
             raise ValueError(
                 f"{takes}, always of one kind; it returned {kinds}, and before {self._kinds}"
             )
-        return made
+        return arrays
 
 
 def stream(
@@ -269,20 +268,20 @@ def stream(
     docs/streams.md: with one pass over each, at most as much as the batches.
 
     Args:
-        source: what rows are read from: a tree of arrays, of memory maps (`numpy.memmap`), or of
-            paths of .npy files, a list of paths being their rows one after the other; paths of
+        source: a pytree of arrays, of memory maps (`numpy.memmap`), or of paths of .npy files, a
+            list of paths being their rows one after the other; paths of
             Parquet files, whose rows are dicts of columns (pyarrow); or anything with `__len__` and
             `__getitem__` of a row's number, such as a data source of grain or a data set of Hugging
             Face or PyTorch. Files must not change.
-        window: rows of a window, at the most; all windows have one length. Default: 128 MiB of
-            them. Two windows are in memory at a time, with `rows` more. As many as there are rows:
-            the draws are those of data in memory.
-        passes: how often the steps of a chain go over the rows of a window, on average, before the
-            next one.
-        pieces: of how many runs of consecutive rows, from all over the data, a window is put
-            together: more than 1 where rows that are near each other are alike.
-        rows: a function of some rows, NumPy arrays with a leading axis, that returns the data that
-            the model takes.
+        window: rows of a window, at most; all windows have one length. Default: 128 MiB of rows.
+            Two windows are in memory at a time, with `rows` more. If all rows are one window, the
+            draws are those of data in memory.
+        passes: average number of passes that the steps of a chain make over the rows of a window
+            before the next one.
+        pieces: the number of pieces of consecutive rows, from all over the data, that make a
+            window: take more than 1 if neighbouring rows are alike.
+        rows: a function of rows, NumPy arrays with a leading axis, that returns the data that the
+            model takes. Default: the rows are the data.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -306,5 +305,5 @@ def stream(
     checks.positive("passes", passes)
     checks.integer("pieces", pieces)
     if rows is not None:
-        checks.function("rows", rows, "(tree of arrays) -> tree of arrays, or None")
+        checks.function("rows", rows, "(pytree of arrays) -> pytree of arrays, or None")
     return Stream(source, window, float(passes), int(pieces), rows)

@@ -25,8 +25,8 @@ from ewsg_jax.answers.plan import (
 from ewsg_jax.answers.plan.stiff_directions import StiffDirection
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.metropolis.nuts import Nuts
-from ewsg_jax.run import internal_run
-from ewsg_jax.run.budget import num_steps_of
+from ewsg_jax.run import sample as run_sample
+from ewsg_jax.run.request import num_steps_of
 
 pytestmark = pytest.mark.full
 
@@ -124,7 +124,7 @@ def test_a_budget_of_passes_goes_by_what_a_step_was_measured_to_take():
 def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
     """Wherever `plan` and `check` make runs: what a part of one says is not what was asked."""
     pytest.importorskip("blackjax")
-    monkeypatch.setattr(internal_run, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
+    monkeypatch.setattr(run_sample, "sample", lambda *_, **__: SimpleNamespace(interrupted=True))
     monkeypatch.setattr(warm_up, "stiffest_direction", lambda *_: StiffDirection(1.0))
     asked = SimpleNamespace(
         posterior=BENT,

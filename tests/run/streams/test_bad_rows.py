@@ -88,7 +88,7 @@ def test_a_file_that_becomes_shorter(path, monkeypatch):
 def test_a_file_that_is_shorter_than_it_says(path, monkeypatch):
     """Though its size and its time have not changed, as far as the system says."""
     stream = ewsg.stream(path, window=20)
-    monkeypatch.setattr("ewsg_jax.run.streams.source.Watched.check", lambda _: None)
+    monkeypatch.setattr("ewsg_jax.run.streams.source.UnchangedFile.check", lambda _: None)
     os.truncate(path, 128 + 8 * 37)
     with pytest.raises(ValueError, match=r"rows.npy' ends in row 37 of 100"):
         stream.read(30, 40)
@@ -162,7 +162,7 @@ class Items(list):
     [
         (np.zeros(2), r"row 63: float64 of shape \(2,\)"),
         (np.zeros(3, np.float32), r"row 63: float32 of shape \(3,\)"),
-        ((np.zeros(2, np.float32), 1), "row 63: another tree"),
+        ((np.zeros(2, np.float32), 1), "row 63: another structure"),
         ("a text", "row 63 holds 'a text'"),
     ],
     ids=["float64", "longer", "a tuple", "a text"],
