@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ewsg_jax as ewsg
-from benchmarks.answers.check_errors import Target, hierarchical, mixed
+from benchmarks.answers.check_errors import KINDS, Target, bent, hierarchical, mixed
 
 Case = Callable[[], dict[str, Any]]
 KEY = jax.random.key(7)
@@ -163,6 +163,15 @@ def mean_of_rows() -> ewsg.Posterior:
     return ewsg.Posterior(lambda p, row: model.log_likelihood(p, row) / n, model.log_prior)
 
 
+def of_errors(name: str, kind: str, seed: int, draws: int = 304) -> dict[str, Any]:
+    """Check draws with a bias of a kind, as the benchmark of stated errors does, d = 10."""
+    target, rng = target_of(name, 10), np.random.default_rng([seed, KINDS.index(kind)])
+    positions = bent(kind, target.draw(rng, draws), target, rng).astype(np.float32)
+    posterior, data = posterior_of(name, 10)
+    report = ewsg.check(jax.random.key(seed), positions.reshape(CHAINS, -1, 10), posterior, data)
+    return said_by_report(report)
+
+
 def two_modes() -> dict[str, Any]:
     """Check chains that stay in one of two modes each."""
     draws = np.random.default_rng(4).normal(size=(CHAINS, DRAWS, 2))
@@ -235,12 +244,18 @@ CASES: dict[str, dict[str, Case]] = {
     "check": {
         "right run": lambda: regression(False),
         "batch noise": lambda: regression(True),
-        "t5, few draws": lambda: independent("t5", 10, 1.0, 38),
+        "t5, right": lambda: independent("t5", 10, 1.0, 250),
         "hierarchical, wider": lambda: independent("hierarchical", 10, 1.1, 250),
         "two modes": two_modes,
         "truncated": truncated,
         "wrong gradient": wrong_gradient,
         "a mean for a sum": mean_for_sum,
+        **{
+            f"{name}, {kind}, {seed}": functools.partial(of_errors, name, kind, seed)
+            for name in ("normal", "t5", "gumbel", "hierarchical")
+            for kind in KINDS
+            for seed in range(2)
+        },
     },
     "plan": {
         "logistic": lambda: planned(breast_cancer, jnp.zeros(5)),
