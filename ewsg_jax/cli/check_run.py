@@ -17,7 +17,7 @@ from ewsg_jax.cli.console import Console
 from ewsg_jax.cli.plan import DEFAULT_TOLERANCE, keys_of, plans_of
 from ewsg_jax.cli.plan_data import NAME, arguments_of
 from ewsg_jax.cli.problem import PlanArguments, Regression, of_config, prepare
-from ewsg_jax.cli.run import CONFIG, DRAWS_FILE
+from ewsg_jax.cli.run import CONFIG, RUN_DRAWS_FILE
 
 
 class Written(NamedTuple):
@@ -71,13 +71,13 @@ def check(
 
 
 def _of_folder(folder: Path) -> Written:
-    for name in (CONFIG, DRAWS_FILE):
+    for name in (CONFIG, RUN_DRAWS_FILE):
         if not (folder / name).is_file():
             raise ConfigError(
                 f"{folder} must be a folder that run or plan --output wrote; it has no {name}"
             )
     table = from_toml((folder / CONFIG).read_text(encoding="utf-8"))
-    with data_file.reading(folder / DRAWS_FILE) as arrays:
+    with data_file.reading(folder / RUN_DRAWS_FILE) as arrays:
         draws = dict(arrays)
     if NAME in table:
         arguments, problem = prepare(arguments_of(table[NAME]))
@@ -94,7 +94,7 @@ def _of_folder(folder: Path) -> Written:
     }
     if not kept:
         raise ConfigError(
-            f"{folder / DRAWS_FILE} must hold draws; the run was interrupted before any"
+            f"{folder / RUN_DRAWS_FILE} must hold draws; the run was interrupted before any"
         )
     return Written(problem, kept, seed, tolerance)
 

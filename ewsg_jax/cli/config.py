@@ -45,7 +45,7 @@ PASSES, UNSCALED = ".data_passes", ".unscaled"
 """What ends the names of other arrays of a run that stand there."""
 MOST_SEED = 2**32 - 1
 """jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
-MOST_STEPS = 2**31 - 1
+MAX_CONFIG_STEPS = 2**31 - 1
 """Steps are counted in 32 bits."""
 SEED_LINE = re.compile(r"^[ \t]*seed[ \t]*=[ \t]*(?P<seed>[^\s#]+)", re.M)
 RUN_LINE = re.compile(r"^[ \t]*\[[ \t]*run[ \t]*\][ \t]*(?:#.*)?$", re.M)
@@ -149,7 +149,7 @@ class Reference:
 
     step_size: float
     friction: float
-    num_steps: Annotated[int, at_least(1), at_most(MOST_STEPS)]
+    num_steps: Annotated[int, at_least(1), at_most(MAX_CONFIG_STEPS)]
     burn_in: Annotated[int, at_least(0)] = 0
     num_draws: Count = 1000
     num_chains: Count = 8

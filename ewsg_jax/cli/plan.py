@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.cli import processes
 from ewsg_jax.cli.answer import Judgement, judge
-from ewsg_jax.cli.config import MOST_STEPS, REFERENCE, Config, ConfigError, MethodConfig
+from ewsg_jax.cli.config import MAX_CONFIG_STEPS, REFERENCE, Config, ConfigError, MethodConfig
 from ewsg_jax.cli.console import DOUBTFUL, Console
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.diagnostics import GradientNoise
@@ -48,9 +48,9 @@ class PlannedRun:
     tolerance: float = DEFAULT_TOLERANCE
 
     def __post_init__(self) -> None:
-        if self.num_steps > MOST_STEPS:
+        if self.num_steps > MAX_CONFIG_STEPS:
             raise ConfigError(
-                f"{self.label}: a run takes at most {MOST_STEPS} steps; got {self.num_steps}"
+                f"{self.label}: a run takes at most {MAX_CONFIG_STEPS} steps; got {self.num_steps}"
             )
         if self.num_steps - self.burn_in < 1:
             raise ConfigError(

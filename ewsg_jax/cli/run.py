@@ -16,7 +16,7 @@ from ewsg_jax.cli.plan import Job, Result, execute, plans_of
 from ewsg_jax.cli.problem import of_config
 from ewsg_jax.cli.results import Folder, file_name
 
-CONFIG, DRAWS_FILE, METRICS = "config.toml", "draws.npz", "metrics.json"
+CONFIG, RUN_DRAWS_FILE, METRICS = "config.toml", "draws.npz", "metrics.json"
 REPORT, FIGURE = "report.txt", "check-{}.png"
 """Files of a folder of results."""
 
@@ -87,7 +87,7 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
         # Else its draws would stand beside this job's configuration until a run has ended.
         if before is not None and not same:
             labels = [*_labels_before(folder), *(plan.label for plan in job.plans)]
-            for name in (*map(_figure, labels), DRAWS_FILE, METRICS, REPORT):
+            for name in (*map(_figure, labels), RUN_DRAWS_FILE, METRICS, REPORT):
                 (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
@@ -161,7 +161,7 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
         arrays[f"{label}{PASSES}"] = result.samples.evaluations / result.samples.num_data
         if original is not None:
             arrays[f"{label}{UNSCALED}"] = original.of(draws)
-    folder.write(DRAWS_FILE, arrays)
+    folder.write(RUN_DRAWS_FILE, arrays)
     folder.write(METRICS, report.metrics(job, results, interrupted))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
-from ewsg_jax.base.memory import free_on_the_host
+from ewsg_jax.base.memory import UNCHECKED_BYTES, free_on_the_host
 from ewsg_jax.base.typing import Data, PyTree
 from ewsg_jax.draws.predict import prepare, run
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
@@ -18,8 +18,6 @@ LIKELIHOOD_ROWS = 8192
 """Rows evaluated at once, by default: bounds the memory. Set by hand."""
 LOO_COPIES = 3
 """Arrays of draws × rows that a leave-one-out estimate holds: the result and two temporaries."""
-UNCHECKED_BYTES = 2**24
-"""Bytes so few that the system is not asked whether it has them: that takes 0.1 ms."""
 
 
 def check_density(posterior: Any) -> Posterior:

@@ -38,7 +38,7 @@ def predict(
         return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
 
 
-class Program(NamedTuple):
+class Prediction(NamedTuple):
     """A checked evaluation of draws, for any inputs of the same shapes.
 
     Attributes:
@@ -64,7 +64,7 @@ def prepare(
     inputs: PyTree,
     reduce: str,
     chunk_size: int | None,
-) -> Program:
+) -> Prediction:
     """Check the arguments of `predict` and choose the size of a chunk."""
     lengths = _lengths(draws)
     checks.held("draws", draws)
@@ -84,12 +84,12 @@ def prepare(
     )
     total = math.prod(lengths)
     # Chunks of about one length, so that little of the last one is filled up.
-    return Program(
+    return Prediction(
         draws, lengths, function, output, reduce, math.ceil(total / math.ceil(total / size))
     )
 
 
-def run(program: Program, inputs: PyTree) -> PyTree:
+def run(program: Prediction, inputs: PyTree) -> PyTree:
     """Return the outputs at all draws or their mean, as NumPy arrays."""
     draws, lengths, function, output, reduce, size = program
     inputs = jax.tree.map(jnp.asarray, inputs)
