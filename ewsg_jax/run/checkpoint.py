@@ -32,7 +32,7 @@ HOLDS_RUN, HOLDS_NEW_DRAWS, HOLDS_STARTS = "a checkpoint", "draws", "first posit
 """What files hold; the last had another text before, so that it is not compared."""
 BATCH_FOLDER, BATCH_FOLDERS = "chains-{:06d}", "chains-*"
 """The folder of a batch of chains, named by the number of the first one; and all such folders."""
-RUN_FILE, DRAWS_FILE, STARTS_FILE = "run.npz", "draws-{:06d}.npz", "starts.npz"
+RUN_FILE, PIECE_FILE, STARTS_FILE = "run.npz", "draws-{:06d}.npz", "starts.npz"
 DRAWS_PREFIX, TOTALS_PREFIX, SUMS_PREFIX = "draws", "totals.", "sums"
 """What the names of arrays begin with."""
 COUNTED_ARRAYS = ("spent", "alive", "diverged_at")
@@ -109,7 +109,7 @@ def read(path: Any, position: Position | None) -> Earlier:
         state, pieces = saved(contents, position), []
         sums = contents if contents.under(SUMS_PREFIX) else None
         for number in range(counts["pieces"]):
-            file = path_of(path) / DRAWS_FILE.format(number)
+            file = path_of(path) / PIECE_FILE.format(number)
             pieces.append(_file(file, HOLDS_NEW_DRAWS))
         starts = _starts(path_of(path) / STARTS_FILE, state.positions)
     except archive.UnreadableError as error:
@@ -214,7 +214,7 @@ class CheckpointWriter:
         if last > first and jax.tree.leaves(outcome.draws):
             new_draws = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
             archive.write(
-                self._folder / DRAWS_FILE.format(pieces),
+                self._folder / PIECE_FILE.format(pieces),
                 HOLDS_NEW_DRAWS,
                 {},
                 archive.entries(DRAWS_PREFIX, new_draws),

@@ -105,7 +105,7 @@ def start(
 
 
 @dataclass(frozen=True)
-class Program:
+class StepProgram:
     """The compiled loop of one run, with what no call of it changes.
 
     Attributes:

@@ -16,7 +16,7 @@ from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import devices as on
 from ewsg_jax.run.checkpoint import CheckpointWriter, Earlier, restore
-from ewsg_jax.run.chunks import Call, Program, RunInputs, loop_of
+from ewsg_jax.run.chunks import Call, RunInputs, StepProgram, loop_of
 from ewsg_jax.run.consistency import run_fingerprint
 from ewsg_jax.run.health import DivergenceMonitor
 from ewsg_jax.run.host import SharedClock, on_host
@@ -275,7 +275,7 @@ def _compile_ahead(
     chains: Any = jax.ShapeDtypeStruct((num_chains,), dtype)
     shared: Any = jax.ShapeDtypeStruct((), dtype)
     inputs = RunInputs(chains, shared, kept.on_device())
-    program = Program(request.kernel, layout, inputs, loop_of(layout))
+    program = StepProgram(request.kernel, layout, inputs, loop_of(layout))
     work = functools.partial(program.compile_ahead, request.data, first.shapes)
     begin = functools.partial(ahead.add, "steps", work)
     # Once: later runs of the same kernel and data find the program. What is remembered holds no
@@ -329,7 +329,7 @@ def _advance(
     if request.placed is not None:
         loop, data = on.loop_of(request.placed.devices, layout), request.placed.data
     inputs = RunInputs(keys.steps, keys.shared, kept.on_device())
-    program = Program(request.kernel, layout, inputs, loop)
+    program = StepProgram(request.kernel, layout, inputs, loop)
     if windows is None:
         return functools.partial(program, data)
     return functools.partial(windows.advance, program, terms.first_step)

@@ -26,7 +26,7 @@ from ewsg_jax.run.moments import positions as keep_positions
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.streams.stream import Stream
 
-MOST_STEPS = 2**62
+UNCOUNTABLE_STEPS = 2**62
 """Steps that every larger budget comes to: runs refuse this many, and a `range` has no more."""
 Stacked = bool | Literal["members"]
 """Whether a position has a leading axis of chains; "members": of the members of a stack."""
@@ -250,7 +250,7 @@ def steps_within(cost: Evaluations, n: int, data_passes: float, first_step: int 
         raise ValueError(f"data_passes must be a positive number; got {data_passes}")
     # A budget that is a whole number of steps must not lose one to rounding.
     budget = math.floor(float(data_passes) * n * (1 + 1e-12)) - cost.at_init
-    at_most = range(min(max(0, budget // cost.per_step), MOST_STEPS) + 1)
+    at_most = range(min(max(0, budget // cost.per_step), UNCOUNTABLE_STEPS) + 1)
     return (
         bisect.bisect_right(at_most, budget, key=lambda count: cost.of_steps(first_step, count)) - 1
     )
@@ -265,7 +265,7 @@ def steps_reaching(cost: Evaluations, n: int, data_passes: float) -> int:
         data_passes: passes over the data of one chain, finite, of n evaluations of some ∇Vᵢ each.
     """
     wanted = math.ceil(float(data_passes) * n * (1 - 1e-12)) - cost.at_init
-    enough = range(min(-(-max(0, wanted) // cost.per_step), MOST_STEPS) + 1)
+    enough = range(min(-(-max(0, wanted) // cost.per_step), UNCOUNTABLE_STEPS) + 1)
     return bisect.bisect_left(enough, wanted, key=lambda count: cost.of_steps(0, count))
 
 

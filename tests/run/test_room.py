@@ -32,7 +32,7 @@ KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
     ],
 )
 def test_a_run_that_does_not_fit_is_told_so_beforehand(monkeypatch, options, holds):
-    monkeypatch.setattr(chunks.Program, "__call__", None)  # nothing is run
+    monkeypatch.setattr(chunks.StepProgram, "__call__", None)  # nothing is run
     with pytest.raises(
         ValueError, match=r"^memory_limit must be at least \d.*GiB for this run"
     ) as error:

@@ -16,14 +16,14 @@ from ewsg_jax.run.streams.source import (
     CombinedRows,
     ConcatenatedRows,
     IndexedRows,
-    RowSource,
+    RowReader,
     UnchangedFile,
     check_alike,
     unreadable,
 )
 
 
-class Raw(RowSource):
+class Raw(RowReader):
     """Rows of one array that lies in a file in C order.
 
     They are read, not mapped: a map whose file became shorter would end the process.
@@ -131,7 +131,7 @@ def mapped(array: np.memmap) -> Raw | None:
     return Raw(name, array.dtype, array.shape, int(base.offset) + start)
 
 
-class Parquet(RowSource):
+class Parquet(RowReader):
     """Rows of a Parquet file: a dict of its columns."""
 
     def __init__(self, path: Path) -> None:
@@ -207,7 +207,7 @@ SOURCE_TAKES = (
 )
 
 
-def opened(source: Any) -> RowSource:
+def opened(source: Any) -> RowReader:
     """Return the source of rows; raise an error that names a source that cannot be read."""
     if _is_one(source):
         rows = _one(source)
@@ -232,7 +232,7 @@ def opened(source: Any) -> RowSource:
     return rows
 
 
-def _one(part: Any) -> RowSource:
+def _one(part: Any) -> RowReader:
     """Return the rows of an array, a file or a list of files."""
     if isinstance(part, list):
         parts = [_one(path) for path in part]
@@ -249,7 +249,7 @@ def _one(part: Any) -> RowSource:
     return ArrayRows(part) if in_file is None else in_file
 
 
-def _file(path: Path) -> RowSource:
+def _file(path: Path) -> RowReader:
     if not path.exists():
         raise FileNotFoundError(f"source must be of files that exist; got {str(path)!r}")
     if path.suffix == ".npy":

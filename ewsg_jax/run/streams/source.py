@@ -68,7 +68,7 @@ def check_unmasked(value: object, where: str) -> None:
         )
 
 
-class RowSource(abc.ABC):
+class RowReader(abc.ABC):
     """Rows that are read from somewhere.
 
     Attributes:
@@ -92,7 +92,7 @@ class RowSource(abc.ABC):
         return f"row {row:,}"
 
 
-class ArrayRows(RowSource):
+class ArrayRows(RowReader):
     """Rows of an array: anything with shape, dtype and slices, as in NumPy, HDF5 or Zarr."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -113,10 +113,10 @@ class ArrayRows(RowSource):
         out[0][...] = array
 
 
-class ConcatenatedRows(RowSource):
+class ConcatenatedRows(RowReader):
     """The rows of several sources, one after the other."""
 
-    def __init__(self, parts: Sequence[RowSource]) -> None:
+    def __init__(self, parts: Sequence[RowReader]) -> None:
         self.parts = list(parts)
         self._ends = np.cumsum([part.num_rows for part in self.parts])
         self.num_rows, self.row = int(self._ends[-1]), self.parts[0].row
@@ -146,12 +146,12 @@ class ConcatenatedRows(RowSource):
         return number, row - (int(self._ends[number - 1]) if number else 0)
 
 
-class CombinedRows(RowSource):
+class CombinedRows(RowReader):
     """A pytree of sources, each a part of every row."""
 
     def __init__(self, tree: PyTree) -> None:
         self._parts, structure = jax.tree.flatten(
-            tree, is_leaf=lambda part: isinstance(part, RowSource)
+            tree, is_leaf=lambda part: isinstance(part, RowReader)
         )
         lengths = {part.num_rows for part in self._parts}
         if len(lengths) > 1:
@@ -228,7 +228,7 @@ def _kinds(row: PyTree) -> str:
     return kinds if isinstance(kinds, str) else str(kinds)
 
 
-class IndexedRows(RowSource):
+class IndexedRows(RowReader):
     """Rows of anything with `__len__` and `__getitem__`.
 
     Several are read by a slice if it returns them, as of Hugging Face, and else one by one.
