@@ -72,8 +72,11 @@ PHRASES, OF_THE_FIELD = (
 )
 OF_THE_FIELD |= {
     re.compile(r"(?:\A|[.:;]\s+|\n\n\s*)Of (?=[a-z])"): "the subject first",
-    re.compile(r"^ +\*{0,2}\w+: (of|for) (?=[a-z])", re.MULTILINE): "a line that stands alone",
 }
+
+
+ARGUMENT = re.compile(r"(?<=\n)`` of (?=[a-z])")
+"""An argument's line, whose name `strings` takes out, that cannot be read without that name."""
 
 
 def pages() -> list[Path]:
@@ -150,20 +153,22 @@ def conditions(text: str) -> Iterator[re.Match[str]]:
     """Yield each "where" that opens a condition."""
     for match in re.finditer(r"(\S*)(\s+|^)(where)\b", text, re.IGNORECASE):
         before = match[1].strip("`*_(").lower()
-        defines = re.match(r"\s+(\S{1,4}|``) (is|are|has|denotes)\b", text[match.end() :])
+        defines = re.match(r"\s+(\S{1,2}|``) (is|are|has|denotes)\b", text[match.end() :])
         if not defines and (before not in PLACES.split() or match[3] == "Where"):
             yield match
 
 
-def in_prose(path: Path, *, of_the_field: bool = True) -> list[str]:
+def in_prose(path: Path) -> list[str]:
     """Return where an old phrase stands in a file, and what to write instead."""
-    of_the_field &= path.name != "CHANGELOG.md"
+    of_the_field = path.name != "CHANGELOG.md"  # whose words are those of its time
     tables = PHRASES | (OF_THE_FIELD if of_the_field else {})
     places = []
     for first, text in strings(path) if path.suffix == ".py" else prose(path):
         matches = [(m, to) for phrase, to in tables.items() for m in phrase.finditer(text)]
         if of_the_field:
             matches += [(m, "if, when, for which") for m in conditions(text)]
+        if path.suffix == ".py":
+            matches += [(m, "a line that stands alone") for m in ARGUMENT.finditer(text)]
         places += [
             f"{path.relative_to(ROOT)}:{first + text.count(chr(10), 0, m.start())}: "
             f"{' '.join(m[0].split())!r}: {instead}"

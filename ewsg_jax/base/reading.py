@@ -125,7 +125,7 @@ class Reader:
 
     Attributes:
         functions: by identity, what was read of each function, method, partial and user-defined
-            object: of all by which JAX may know a program that it has traced.
+            object: everything by which JAX may know a program that it has traced.
     """
 
     def __init__(self) -> None:

@@ -75,9 +75,9 @@ class Job(NamedTuple):
     """What is run.
 
     Attributes:
-        title: of the report.
+        title: the title of the report.
         note: what to read it with.
-        seed: of all runs.
+        seed: the seed of all runs.
         config: the text of config.toml, by which a later start knows that it is the same.
         problem: the posterior and its rows.
         plans: the runs.

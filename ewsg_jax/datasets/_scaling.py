@@ -78,10 +78,10 @@ class Standardisation:
         any other axes.
 
         Args:
-            weights: of the standardised features, d numbers along one axis, such as draws (chain,
-                draw, d).
-            intercept: of the standardised features: a number, or an array of the weights' shape
-                less that axis.
+            weights: the weights of the standardised features, d numbers along one axis, such as
+                draws (chain, draw, d).
+            intercept: the intercept of the standardised features: a number, or an array of the
+                weights' shape less that axis.
             axis: the axis of the features; −1 for one row of weights, 0 for those of
                 `softmax_regression`, (d, k).
 

@@ -10,7 +10,7 @@ control_variates: means with less variance.
 gradient_noise: what the noise of batches adds to the temperature of a run.
 inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
-log_predictive_density: of each held-out row.
+log_predictive_density: log density of each held-out row.
 trajectory: held-out accuracy and log likelihood, draw by draw.
 calibration: predicted against observed frequencies.
 Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, Predictive, Trajectory,

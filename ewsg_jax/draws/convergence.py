@@ -124,7 +124,7 @@ def _ess(chains: np.ndarray) -> np.ndarray:
     """Return the effective number of draws by Geyer's initial monotone sequence (1992).
 
     Autocorrelations are summed in pairs of lags while a pair is positive, none taken larger than
-    the one before; of the pair that ends it the first counts, where that is positive.
+    the one before; of the pair that ends it the first counts, if that is positive.
     """
     num_draws, count = chains.shape[1], chains.shape[0] * chains.shape[1]
     off = np.moveaxis(chains, 2, 0)

@@ -38,7 +38,7 @@ class CompensatesGradientNoise(Explicit):
 
     Attributes:
         integrator: what Γ is added to.
-        covariance: of the gradient, None for the one that the estimator reports.
+        covariance: the covariance of the gradient, None for the one that the estimator reports.
     """
 
     integrator: Scheme = static(default="semi_implicit")

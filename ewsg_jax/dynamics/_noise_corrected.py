@@ -66,8 +66,9 @@ def noise_corrected(
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
             weights).
         integrator: what the friction is added to; the paper's is `"euler"`.
-        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree`
-            order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then
+        covariance: the covariance of the gradient, in units of ∇V squared: a matrix (d, d) in
+            `ravel_pytree` order, its diagonal (d,), or what
+            `ewsg_jax.gradients.covariance_at` returns; it then
             goes with any estimator. None: as the estimator reports it.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) over the position in `ravel_pytree` order; or a

@@ -71,8 +71,9 @@ def noise_reduced(
         temperature: T > 0, of the same kinds.
         noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
         integrator: the scheme, `"semi_implicit"` or `"euler"`.
-        covariance: of the gradient, in units of ∇V squared: a matrix (d, d) in `ravel_pytree`
-            order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at` returns; it then
+        covariance: the covariance of the gradient, in units of ∇V squared: a matrix (d, d) in
+            `ravel_pytree` order, its diagonal (d,), or what
+            `ewsg_jax.gradients.covariance_at` returns; it then
             goes with any estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the
             estimator reports it.
 

@@ -121,7 +121,7 @@ class NoiseModel(NamedTuple):
         chain_length: proposals of the index chain that chooses a batch by exponential weights, ∞
             for the weights of all batches; None without weights.
         frozen_noise: the name of the x in these weights.
-        structure: of the covariance that estimates report; None if they report none.
+        structure: the structure of the covariance that estimates report; None if they report none.
         order: the exponent p of the h^p by which the errors change the stationary distribution: 1
             for independent unbiased errors, ∞ without errors, None if it is unknown or depends on
             the dynamics.

@@ -37,7 +37,7 @@ class Suspect(NamedTuple):
     """A coordinate whose derivative is not what values say.
 
     Attributes:
-        number: of the coordinate.
+        number: the number of the coordinate.
         step: by which it was moved to either side.
     """
 

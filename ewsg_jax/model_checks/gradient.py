@@ -143,7 +143,7 @@ def _differing(subset: SomeRows, lines: np.ndarray, weights: np.ndarray) -> str:
     Args:
         subset: the rows on which both are evaluated.
         lines: starts and ends, shape (any number, 2, d).
-        weights: of the rows in their sum, for each line, shape (any number, R).
+        weights: the weights of the rows in their sum, for each line, shape (any number, R).
     """
     lines = np.resize(lines, (NUM_LINES, *lines.shape[1:])).astype(subset.dtype)
     weights, text = np.resize(weights, (NUM_LINES, subset.size)), ""

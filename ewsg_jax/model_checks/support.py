@@ -50,7 +50,7 @@ class Outside(NamedTuple):
     Attributes:
         prior: the share by log_prior, of all positions evaluated.
         likelihood: the share by log_likelihood, of those at which it was evaluated.
-        share: the larger of the share by either function where both are known, and of `prior`.
+        share: the larger of the share by either function if both are known, and of `prior`.
         data_passes: evaluations of the likelihood over all rows; 0 if some rows stand for all.
     """
 

@@ -100,7 +100,7 @@ def write(path: Any, holds: str, about: Mapping[str, Any], arrays: Mapping[str, 
     """Write one file.
 
     Args:
-        path: of the file; one that exists is replaced at the end.
+        path: the path of the file; one that exists is replaced at the end.
         holds: what it is a file of.
         about: what JSON can hold.
         arrays: by name, such as `entries` returns; numbers of every dtype, and typed PRNG keys.
@@ -123,7 +123,7 @@ def read(path: Path, *holds: str, without: str | None = None) -> Contents:
     """Read a file of one of some kinds.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         holds: the kinds; none: any kind.
         without: arrays whose names begin with it are left out, unread. Default: all are read.
 

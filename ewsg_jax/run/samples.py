@@ -299,7 +299,7 @@ class Samples(Generic[P]):
         key path, such as `draws`, `draws['a']` or `state.dynamics.position`.
 
         Args:
-            path: of the file, usually ending in `.npz`.
+            path: the path of the file, usually ending in `.npz`.
 
         Raises:
             TypeError: the path is not a file path; or there is a pytree among what was kept with

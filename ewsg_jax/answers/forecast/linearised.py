@@ -113,7 +113,7 @@ class LinearisedKernel:
         """Return the noise of batches at points of a stationary distribution.
 
         Args:
-            covariance: of z, shape (m, m).
+            covariance: the covariance of z, shape (m, m).
             matrix: A, shape (m, m).
             before: the noise of the last round, by which weights are set.
         """

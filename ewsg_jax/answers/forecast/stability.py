@@ -99,7 +99,7 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
     Args:
         dynamics: it depends on the position through the gradient alone, and has no mass.
         step: the number of the step at which schedules are read.
-        curvature: of the direction.
+        curvature: the curvature of the direction.
         noise: the largest eigenvalue of the gradient's covariance, for a friction that uses it.
     """
 

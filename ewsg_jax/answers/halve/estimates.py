@@ -73,7 +73,7 @@ def extrapolated(pairs: np.ndarray, order: int, share: float = 0.0) -> dict[str,
     Args:
         pairs: moments of pairs, shape (4, pair, d).
         order: p.
-        share: of the difference, as `order.remainder_share` returns it.
+        share: the share of the difference, as `order.remainder_share` returns it.
     """
     weight = 1 / (2**order - 1)
     mean, apart, coarse, fine = _with_and_without_each(pairs)
@@ -168,7 +168,7 @@ def judge_step(
     right if all errors are surely within the tolerance.
 
     Args:
-        bias: of the chains at h.
+        bias: the bias of the chains at h.
         names: the names of the d coordinates.
         num_pairs: the number of pairs of chains.
         tolerable: the step that is advised.

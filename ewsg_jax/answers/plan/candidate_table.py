@@ -261,7 +261,7 @@ class CandidateTable:
             candidate: what is run.
             size: rows of a batch.
             scheme: its integrator at a step size and friction, without minibatch noise.
-            noise: of a batch of one row, the largest and the mean; None for full gradients.
+            noise: noise of a batch of one row, the largest and the mean; None for full gradients.
         """
         largest, mean = self._variances(candidate, size, scheme, noise)
         # Errors are added: an under-dispersed scheme is not corrected by noise.

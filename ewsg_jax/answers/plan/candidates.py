@@ -107,7 +107,7 @@ class CandidateForecast(NamedTuple):
         passes: passes over the data of all chains, for all effective draws that are required.
         cost: the same in rows, with what a step itself costs.
         why_not: why nothing fits, in words; empty if something does.
-        seconds: of the run on this machine; NaN if no step was measured.
+        seconds: the seconds of the run on this machine; NaN if no step was measured.
     """
 
     candidate: Candidate

@@ -21,7 +21,7 @@ class SchemeForecast(NamedTuple):
         step_size: h.
         friction: γ; 0 if the dynamics has none.
         matrix: A of the step z' = A z + noise, with z = (position, momentum), shape (m, m).
-        covariance: of z, shape (m, m).
+        covariance: the covariance of z, shape (m, m).
         noise_response: what a gradient's variance of 1 adds to the variance of the position.
         evaluation_variance: the variance of the position at which the gradient is evaluated. The
             mean of the gradient is 0 there, so third derivatives shift the mean of the position by

@@ -31,7 +31,7 @@ class StackState(NamedTuple):
 
     Attributes:
         position: leading axis member.
-        step: of all, int32.
+        step: the step of all, int32.
         rest: what else each dynamics carries, with the same axes.
         diverged_at: the step at which each member ceased to be finite, −1 for none, shape
             (member,), int32. It is frozen at its last finite state.
