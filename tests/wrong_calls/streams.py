@@ -154,7 +154,7 @@ WRONG["sample: streams"] |= {
         lambda: ewsg.forecast(KERNEL, mode(), streamed()),
         lambda: ewsg.check(KEY, sampled(), MODEL, streamed()),
     ),
-    "V batch_size | got 2 | must be None where data are a stream": lambda: ewsg.find_mode(
+    "V batch_size | got 2 | must be None if data are a stream": lambda: ewsg.find_mode(
         KEY, MODEL, POINT, streamed(), batch_size=2
     ),
 }

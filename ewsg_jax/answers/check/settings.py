@@ -32,7 +32,7 @@ verdict names other data, another prior or another gradient. By hand.
 # ── Which draws are used ─────────────────────────────────────────────────────────────────────────
 DRAWS_TO_USE = (4_000, 16_000)
 """Draws of all chains at which gradients are evaluated, and how many if the first number cannot
-decide. Three of seven right runs needed the second.
+decide. By hand: three of seven right runs needed the second.
 """
 MIN_CHAIN_DRAWS = 8
 """Draws that each chain must have. By hand."""
@@ -45,8 +45,8 @@ MIN_INDEPENDENT_SHARE = 0.5
 hand.
 """
 MIN_DRAWS_FOR_SHARE = 1_000
-"""Used draws from which that share is believed: of 128 independent draws the least effective sample
-size of many directions is below half.
+"""Used draws from which that share is believed. By hand: of 128 independent draws the least effective
+sample size of many directions is below half.
 """
 
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
@@ -153,8 +153,8 @@ APART_ERRORS = 3.0
 """Standard errors of chains' means, up to which the means count as equal. By hand."""
 CHAINS_APART = 0.25
 """Sds between chains' corrected means, from which on no correction explains why chains disagree,
-and none is given: with two against six chains in two modes a corrected mean was 6 of its errors
-off.
+and none is given. By hand: with two against six chains in two modes a corrected mean was 6 of its
+errors off.
 """
 MAX_CORRECTED_ERROR = 0.5
 """Error of a corrected mean in sds, or of an sd relatively, above which there is no correction.

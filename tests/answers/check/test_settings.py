@@ -13,7 +13,7 @@ ROOM = Path(settings.__file__).parent
 PACKAGE = ROOM.parents[1]
 SOURCE = Path(settings.__file__).read_text(encoding="utf-8")
 WHAT_SET_IT = (
-    r"\b([Cc]overage|[Aa]larms|[Bb]y hand|[Mm]emory|[Tt]ime|commit [0-9a-f]{8}|`test_\w+\.py`|"
+    r"\b([Cc]overage|[Aa]larms|[Bb]y hand|[Mm]emory|[Tt]ime|`test_\w+\.py`|"
     r"float(32|64)|usual 95 %)"
 )
 
