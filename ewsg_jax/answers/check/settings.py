@@ -45,8 +45,8 @@ MIN_INDEPENDENT_SHARE = 0.5
 hand.
 """
 MIN_DRAWS_FOR_SHARE = 1_000
-"""Used draws from which that share is believed. By hand: of 128 independent draws the least effective
-sample size of many directions is below half.
+"""Used draws from which that share is believed. By hand: of 128 independent draws the least
+effective sample size of many directions is below half.
 """
 
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
