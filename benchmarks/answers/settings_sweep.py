@@ -105,8 +105,15 @@ def differences(base: dict[str, Said], said: dict[str, Said]) -> Iterator[str]:
                 yield f"{case}: {key} {before.get(key)!r} -> {said[case].get(key)!r}"
 
 
-def sweep(room: str, names: set[str] | None, minutes: float) -> None:
-    """Measure the settings of a room that have not been measured yet."""
+def sweep(room: str, names: set[str] | None, minutes: float, compiled: bool = False) -> None:
+    """Measure the settings of a room that have not been measured yet.
+
+    Args:
+        room: the room of `answers`.
+        names: only these settings; None for all.
+        minutes: when to stop.
+        compiled: also those that are read only while a program is compiled, which takes minutes.
+    """
     begin, settings, cases = time.monotonic(), watched(room), CASES[room]
     results = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     stored = results.setdefault(room, {})
@@ -124,8 +131,8 @@ def sweep(room: str, names: set[str] | None, minutes: float) -> None:
         if time.monotonic() - begin > 60 * minutes:
             break
         value, entry = getattr(settings, name), {"value": getattr(settings, name)}
-        if name not in cold:
-            stored[name] = entry | {"read": False}
+        if name not in (cold if compiled else warm):
+            stored[name] = entry | {"read": False, "compiled": name in cold}
             continue
         for label, factor in FACTORS.items():
             changed = scaled(value, factor)
@@ -165,7 +172,7 @@ def matters(entry: dict[str, Any]) -> bool:
 def summary(entry: dict[str, Any]) -> str:
     """Return in a line what a setting moves."""
     if not entry["read"]:
-        return "not read by these cases"
+        return "read in programs" if entry.get("compiled") else "not read by these cases"
     moved = [
         f"{label}: time × {part['time']:.2f}, {len(part['changes'])} verdicts"
         for label, part in entry.items()
@@ -180,9 +187,11 @@ def main() -> None:
     parser.add_argument("rooms", nargs="+", choices=sorted(CASES))
     parser.add_argument("--names", help="only these settings, with commas between")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after them, per room")
+    parser.add_argument("--compiled", action="store_true", help="those in compiled programs too")
     options = parser.parse_args()
+    names = set(options.names.split(",")) if options.names else None
     for room in options.rooms:
-        sweep(room, set(options.names.split(",")) if options.names else None, options.minutes)
+        sweep(room, names, options.minutes, options.compiled)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def test_it_finds_the_setting_that_decides(room, tmp_path):
     assert set(stored) == {"LIMIT", "SPARE", "UNREAD"}
     assert stored["LIMIT"]["halved"]["changes"] == ["one: outcome 'right' -> 'wrong'"]
     assert [settings_sweep.matters(stored[name]) for name in ("LIMIT", "SPARE")] == [True, False]
-    assert stored["UNREAD"] == {"value": 1.5, "read": False}
+    assert stored["UNREAD"] == {"value": 1.5, "read": False, "compiled": False}
     assert (room.LIMIT, room.SPARE) == (3.0, 2)  # as they were
 
 
