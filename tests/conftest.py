@@ -27,7 +27,7 @@ if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
 import jax
 import pytest
 
-from ewsg_jax.run import chunks
+from ewsg_jax.run import compiled_loop
 from tests import linear_maps
 
 # Before the first computation: two devices, so that sharding is tested everywhere.
@@ -38,7 +38,7 @@ if not XLA_DEFAULTS:
     # Most programs are run for less time than it takes to compile them: see `optimised`.
     jax.config.update("jax_disable_most_optimizations", True)
     # Which this program's own options would overrule.
-    chunks.advance_small = chunks._jit()
+    compiled_loop.advance_small = compiled_loop._jit()
 
 
 LONGEST = ("tests/test_notebooks", "tests/test_docs", "tests/statistics")

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from ewsg_jax.base import reading
+from ewsg_jax.base import function_digests
 from tests.test_freshness import Model
 
 # The digests themselves.
 
 
 def digest(value):
-    return reading.Reader().read(value).digest
+    return function_digests.Reader().read(value).digest
 
 
 def test_digests_differ_by_value_and_by_type():

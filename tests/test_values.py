@@ -14,7 +14,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.base.modules import Part, module
-from ewsg_jax.run import chunks
+from ewsg_jax.run import compiled_loop
 from tests import contract
 
 MODELS = {
@@ -272,19 +272,19 @@ def test_numbers_are_leaves(name):
 def test_a_second_step_size_and_a_second_equal_model_compile_nothing():
     data, key = contract.data(jnp.float32), jax.random.key(0)
     position = jnp.asarray(contract.POSITION, jnp.float32)
-    chunks.advance_small.clear_cache()
+    compiled_loop.advance_small.clear_cache()
     found = []
     for step_size in (0.01, 0.02, 0.03):
         made = ewsg.svrg_ld(
             ewsg.models.logistic_regression(prior_scale=2.0), step_size, batch_size=2
         )
         found.append(ewsg.sample(key, made, position, data, 5).position)
-        assert chunks.advance_small._cache_size() == 1
+        assert compiled_loop.advance_small._cache_size() == 1
     assert not np.allclose(found[0], found[1])
     ewsg.sample(
         key, ewsg.svrg_ld(ewsg.models.logistic_regression(), 0.01, batch_size=2), position, data, 5
     )
-    assert chunks.advance_small._cache_size() == 2, "another prior is another program"
+    assert compiled_loop.advance_small._cache_size() == 2, "another prior is another program"
 
 
 @pytest.mark.full

@@ -11,11 +11,11 @@ from jax.sharding import Mesh
 
 import ewsg_jax as ewsg
 from benchmarks.cost.reading import Program
-from ewsg_jax.answers.forecast import batches
+from ewsg_jax.answers.forecast import batch_noise
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows import _spread as spread
-from ewsg_jax.run import chunks
-from ewsg_jax.run.chunks import LoopKind, RunInputs, Span
+from ewsg_jax.run import compiled_loop
+from ewsg_jax.run.compiled_loop import LoopKind, RunInputs, Span
 from ewsg_jax.run.devices import Placed, advance, checked
 from ewsg_jax.run.keeping import Kept
 from ewsg_jax.run.layout import ProgramLayout, choose_layout
@@ -102,7 +102,7 @@ def of_sample(
     layout, _ = choose_layout(kernel, state, rows, STEPS, MEMORY, known)
     inputs, span = arguments(key, num_chains)
     kind = LoopKind(guarded=False, counted=layout.accelerator)
-    traced = chunks.advance.trace(kernel, layout, inputs, rows, span, state, kind=kind)
+    traced = compiled_loop.advance.trace(kernel, layout, inputs, rows, span, state, kind=kind)
     program = Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)
     block = program.loops(program.main)[0].regions[1].blocks[0]
     return Sampling(
@@ -171,7 +171,7 @@ def of_noise(kernel: Any, rows: Any, platform: str, mesh: Mesh) -> Program:
     devices.
     """
     start, points = jnp.zeros(DIMENSION), jnp.zeros((64, DIMENSION))
-    traced = batches.estimates.trace(
+    traced = batch_noise.estimates.trace(
         kernel.estimator, start, points, None, 2, spread.over(mesh, rows)
     )
     return Program(traced.lower(lowering_platforms=(platform,)), NUM_ROWS)

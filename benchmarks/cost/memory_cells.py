@@ -29,7 +29,7 @@ from benchmarks.cost.resident import MEGABYTE, peak_megabytes
 from benchmarks.cost.settings import STEP_SIZE, Case
 from benchmarks.cost.workload import WORKLOADS
 from benchmarks.timing import Pair, Summary, Target, interleave, times_the_cost
-from ewsg_jax.run import chunks
+from ewsg_jax.run import compiled_loop
 
 HAND = Target(0.95, 1.1, higher_is_better=False)
 NAIVE = Target(900, 300)
@@ -48,7 +48,7 @@ ROW_LAWS = {
 FEW_ROWS = 10_000
 CHAINS = 100
 RESIDENT_PROCESSES = 3
-_ADVANCE = chunks.advance
+_ADVANCE = compiled_loop.advance
 
 
 def kernel(method: str, **rows: Any) -> ewsg.Kernel:
@@ -83,7 +83,7 @@ class Run(Ours):
         self._position = jnp.asarray(WORKLOADS[case.workload]().position)
         self._steps, self._chains, self._keep_all = case.num_steps, case.num_chains, case.keep_all
         self._runs = 0
-        with mock.patch.object(chunks, "advance", self._watched):
+        with mock.patch.object(compiled_loop, "advance", self._watched):
             self.compile_seconds = self._sample().compile_seconds
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:

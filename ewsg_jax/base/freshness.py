@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 
 import jax
 
-from ewsg_jax.base import reading
-from ewsg_jax.base.reading import Read, Reader
+from ewsg_jax.base import function_digests
+from ewsg_jax.base.function_digests import Read, Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CHANGED = jax.make_user_context(default_value=None)
@@ -120,26 +120,26 @@ def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
     """Yield the functions, and objects that act as some, that a value holds, each once."""
     seen = set() if seen is None else seen
     if value is None or isinstance(
-        value, (*reading.IMMUTABLE, *reading.ARRAYS, jax.ShapeDtypeStruct)
+        value, (*function_digests.IMMUTABLE, *function_digests.ARRAYS, jax.ShapeDtypeStruct)
     ):
         return
     if id(value) in seen:  # what leads back to itself ends here
         return
     seen.add(id(value))
     kind, inside = type(value), ()
-    if isinstance(value, reading.FUNCTIONS):
+    if isinstance(value, function_digests.FUNCTIONS):
         yield value
     elif isinstance(value, list | tuple | set | frozenset | dict):
         inside = value.values() if isinstance(value, dict) else value
-    elif any(reading.package_of(base) == "ewsg_jax" for base in kind.__mro__):
+    elif any(function_digests.package_of(base) == "ewsg_jax" for base in kind.__mro__):
         # A part of a kernel, or what holds some: its numbers are arguments of programs, its class
         # is none.
-        if reading.is_of_user(kind):
+        if function_digests.is_of_user(kind):
             yield kind
         inside = [
             item for name, item in list(getattr(value, "__dict__", {}).items()) if name[0] != "_"
         ]
-    elif callable(value) or reading.is_of_user(kind):
+    elif callable(value) or function_digests.is_of_user(kind):
         yield value
     for item in itertools.islice(inside, MOST_SEARCHED_ITEMS):
         yield from functions_in(item, seen)

@@ -22,8 +22,8 @@ from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.diagnostics._coordinates import coordinates
 from ewsg_jax.draws import convergence
-from ewsg_jax.draws.convergence import rhat_in_words
-from ewsg_jax.draws.coordinates import CONVERGED, Names, flattened, named, with_digits
+from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
+from ewsg_jax.draws.coordinates import Names, flattened, named, with_digits
 from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
 
 COORDINATE = "coordinate"

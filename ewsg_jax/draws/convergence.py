@@ -13,6 +13,10 @@ import numpy as np
 
 from ewsg_jax.base.optional import normal_quantile
 
+CONVERGED = 1.1
+"""R-hat above which chains are taken to have different distributions: the customary bound of
+Gelman and Rubin, as Vehtari et al. (2021) recommend 1.01 for chains that are to be reported.
+"""
 FEWEST_CHAIN_DRAWS = 4
 """Draws of a chain: with fewer, halves have one draw and no variance, and the result is NaN."""
 COORDINATES_PER_BLOCK = 32

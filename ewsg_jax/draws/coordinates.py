@@ -10,10 +10,6 @@ from ewsg_jax.base.typing import PyTree
 from ewsg_jax.vectors.layout import coordinate_names, name_of_leaf
 
 Names = Sequence[str] | None
-CONVERGED = 1.1
-"""R-hat above which chains are taken to have different distributions: the customary bound of
-Gelman and Rubin, as Vehtari et al. (2021) recommend 1.01 for chains that are to be reported.
-"""
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:

@@ -147,7 +147,8 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
     estimator without a memory. One whose estimates hold their covariance says `reports_covariance =
     True`; one that draws no rows `uses_batches = False`; one whose memory chains may share has a
     `sharing`; one whose memory changes, and leaves estimates unbiased, says `unbiased = True`; one
-    that `forecast` and `halve` should know has a `noise_model`.
+    that `forecast` and `halve` should know has a `noise_model`; `plan` compares the library's that
+    `answers/plan/candidates.py` lists, and your own if `methods=` names one.
 
     Attributes:
         posterior: the target.

@@ -21,7 +21,7 @@ from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
 from ewsg_jax.bounds._protocol import Bound
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.posterior.model_check import ModelCheck
+from ewsg_jax.posterior.shapes_and_indices import ModelCheck
 from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 

@@ -32,8 +32,8 @@ from ewsg_jax.rows._probability import ByProbability
 from ewsg_jax.rows._shards import PARTS, Shard
 from ewsg_jax.rows._spread import CHAINS, DATA
 from ewsg_jax.rows._view import num_rows
-from ewsg_jax.run import chunks
-from ewsg_jax.run.chunks import Call, Health, LoopKind, RunInputs, Span
+from ewsg_jax.run import compiled_loop
+from ewsg_jax.run.compiled_loop import Call, Health, LoopKind, RunInputs, Span
 from ewsg_jax.run.keeping import Record
 from ewsg_jax.run.layout import ProgramLayout
 from ewsg_jax.run.stacks.kernels import Stack
@@ -269,7 +269,7 @@ def start(
         keys, positions = devices.local_chains(count, 0, (keys, positions))
 
         def of_part(data: Data) -> tuple[PyTree, KernelState]:
-            state = chunks.start(kernel, data, keys, positions, shared_memory)
+            state = compiled_loop.start(kernel, data, keys, positions, shared_memory)
             return state.memory, state._replace(memory=())
 
         memory, state = devices.of_parts(of_part, shared_memory, data)
@@ -307,7 +307,7 @@ def _advance(
 
         def of_part(data: Data, memory: PyTree) -> tuple[PyTree, Call]:
             states = state._replace(memory=memory)
-            call = chunks._advance(kernel, layout, inputs, data, span, states, kind=kind)
+            call = compiled_loop._advance(kernel, layout, inputs, data, span, states, kind=kind)
             return call.state.memory, call._replace(state=call.state._replace(memory=()))
 
         memory, call = devices.of_parts(of_part, shared_memory, data, state.memory)

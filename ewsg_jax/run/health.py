@@ -20,7 +20,7 @@ from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.model_checks import divergence
-from ewsg_jax.run.chunks import Call, select_chains
+from ewsg_jax.run.compiled_loop import Call, select_chains
 from ewsg_jax.run.host import SharedClock, on_host
 from ewsg_jax.run.keeping import Record
 from ewsg_jax.vectors.row_subsets import take_rows

@@ -9,7 +9,7 @@ import numpy as np
 from ewsg_jax.base import checks
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.warn import warn
-from ewsg_jax.run.chunks import Call
+from ewsg_jax.run.compiled_loop import Call
 from ewsg_jax.run.host import Interrupts, on_host
 from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.plan import RunPlan

@@ -8,7 +8,7 @@ import numpy as np
 
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.kernels.protocol import KernelState
-from ewsg_jax.run.chunks import Call
+from ewsg_jax.run.compiled_loop import Call
 from ewsg_jax.run.health import DivergenceMonitor
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.keeping import Kept

@@ -16,7 +16,7 @@ from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import devices as on
 from ewsg_jax.run.checkpoint import CheckpointWriter, Earlier, restore
-from ewsg_jax.run.chunks import Call, RunInputs, StepProgram, loop_of
+from ewsg_jax.run.compiled_loop import Call, RunInputs, StepProgram, loop_of
 from ewsg_jax.run.consistency import run_fingerprint
 from ewsg_jax.run.health import DivergenceMonitor
 from ewsg_jax.run.host import SharedClock, on_host

@@ -14,7 +14,7 @@ from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import sharing_of
 from ewsg_jax.kernels.protocol import Kernel, KernelState, check_rows
 from ewsg_jax.run import devices as on
-from ewsg_jax.run.chunks import start
+from ewsg_jax.run.compiled_loop import start
 from ewsg_jax.run.devices import Devices, Placed
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.request import Request

@@ -11,7 +11,7 @@ from ewsg_jax.base.typing import Array, Data, Key
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.rows._window import Window
-from ewsg_jax.run.chunks import Call
+from ewsg_jax.run.compiled_loop import Call
 from ewsg_jax.run.starts import keys_of
 from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.stream import Stream

@@ -99,7 +99,7 @@ FAULTS = [
           "answers/forecast/test_forecast.py::test_the_exact_law[location, sgrld, b=2-0.03125-0.06]"),
     Fault("forecast: passes of the fastest coordinate", "Forecast.passes", rename("np.max", "np.min"),
           "answers/forecast/test_forecast.py::test_the_exact_law[regression in 2-D, ld-0.125-1e-06]"),
-    Fault("forecast: coordinates of a grid without the noise of batches", "step.stationary_each", drop("gradient_variance[:, None, None] * by_gradient"),
+    Fault("forecast: coordinates of a grid without the noise of batches", "dynamics_step.stationary_each", drop("gradient_variance[:, None, None] * by_gradient"),
           "answers/plan/test_scheme_errors.py::test_the_law_of_langevin_dynamics_is_the_formula_s"),
     Fault("forecast: gradients scaled the wrong way", "AffineStep.scaled", swap("*", "/", nth=1),
           "answers/forecast/test_forecast.py::test_scaled_steps_are_the_same_map"),

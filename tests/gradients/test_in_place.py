@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.run import chunks
+from ewsg_jax.run import compiled_loop
 from tests.parts import altered
 
 pytestmark = pytest.mark.full
@@ -43,7 +43,7 @@ class CalledError(Exception):
 @pytest.fixture
 def loop_bytes(monkeypatch):
     """`loop_bytes(estimator, chains)`: the temporaries of the loop that `sample` would call."""
-    advance = chunks.advance
+    advance = compiled_loop.advance
 
     def measure(estimator, chains):
         calls = []
@@ -53,7 +53,7 @@ def loop_bytes(monkeypatch):
             raise CalledError
 
         for name in ("advance", "advance_small"):
-            monkeypatch.setattr(chunks, name, stop)
+            monkeypatch.setattr(compiled_loop, name, stop)
         kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-5), estimator)
         with pytest.raises(CalledError):
             ewsg.sample(jax.random.key(0), kernel, jnp.zeros(D), DATA, 3, num_chains=chains)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.run import chunks, layout
+from ewsg_jax.run import compiled_loop, layout
 from ewsg_jax.run import run as steps_of
 from tests.run.alike import same_runs
 
@@ -201,9 +201,11 @@ def test_batches_are_compiled_like_the_whole(monkeypatch, most, short, program):
     used = []
 
     def watch(name):
-        true = getattr(chunks, name)
+        true = getattr(compiled_loop, name)
         monkeypatch.setattr(
-            chunks, name, lambda *parts, **options: [used.append(name), true(*parts, **options)][1]
+            compiled_loop,
+            name,
+            lambda *parts, **options: [used.append(name), true(*parts, **options)][1],
         )
 
     watch("advance")

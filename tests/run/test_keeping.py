@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
-from ewsg_jax.run import chunks, layout, loop, plan
+from ewsg_jax.run import compiled_loop, layout, loop, plan
 from ewsg_jax.run.moments import Moments
 
 KEY = jax.random.key(2)
@@ -76,13 +76,13 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
     """
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", most)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e9)
-    advance, calls = chunks.advance, []
+    advance, calls = compiled_loop.advance, []
 
     def watched(*arguments, **options):
         calls.append((int(arguments[4].num_steps), options["kind"].counted))
         return advance(*arguments, **options)
 
-    monkeypatch.setattr(chunks, "advance", watched)
+    monkeypatch.setattr(compiled_loop, "advance", watched)
     monkeypatch.setattr(layout, "SMALL_STEP_NUMBERS", 0)
     here = run(thin=7, moments=ewsg.moments())
     assert not any(counted for _, counted in calls)

@@ -9,7 +9,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.base import checked_arrays, checks, memory
-from ewsg_jax.run import chunks, health
+from ewsg_jax.run import compiled_loop, health
 
 pytestmark = pytest.mark.full
 
@@ -32,7 +32,7 @@ KERNEL = ewsg.sgld(MODEL, 0.1, batch_size=2)
     ],
 )
 def test_a_run_that_does_not_fit_is_told_so_beforehand(monkeypatch, options, holds):
-    monkeypatch.setattr(chunks.StepProgram, "__call__", None)  # nothing is run
+    monkeypatch.setattr(compiled_loop.StepProgram, "__call__", None)  # nothing is run
     with pytest.raises(
         ValueError, match=r"^memory_limit must be at least \d.*GiB for this run"
     ) as error:
@@ -82,7 +82,7 @@ def test_accelerators_say_what_they_have_free():
 
 def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
     """The third call ends in an error, after it has taken the memory of its state."""
-    advance, calls = chunks.advance_small, []
+    advance, calls = compiled_loop.advance_small, []
     monkeypatch.setattr(
         health, "BYTES_PER_SECOND", 10**15
     )  # a copy of the state is kept before every call
@@ -102,7 +102,7 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
         )
 
     whole = run(moments=ewsg.moments())
-    monkeypatch.setattr(chunks, "advance_small", failing)
+    monkeypatch.setattr(compiled_loop, "advance_small", failing)
     with pytest.warns(
         RuntimeWarning, match=r"ended after \d+ steps .* MemoryError: out of it; .* after step \d+"
     ):

@@ -10,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.kernels.protocol import chain_axes
-from ewsg_jax.run import chunks
+from ewsg_jax.run import compiled_loop
 from ewsg_jax.run.stacks.stack import over
 from tests import contract
 from tests.run.alike import close
@@ -293,10 +293,10 @@ def test_a_stack_is_a_value():
 
 
 def test_other_numbers_share_a_program():
-    chunks.advance_small.clear_cache()
+    compiled_loop.advance_small.clear_cache()
     for factor in (1.0, 0.5):
         run(ewsg.stack([ewsg.sgld(MODEL, factor * h, batch_size=5) for h in STEPS]))
-        assert chunks.advance_small._cache_size() == 1
+        assert compiled_loop.advance_small._cache_size() == 1
 
 
 @pytest.mark.full

@@ -23,7 +23,8 @@ from ewsg_jax.answers.check.verdict import Measured
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data, Key, PyTree
-from ewsg_jax.draws.coordinates import CONVERGED, Names
+from ewsg_jax.draws.convergence import CONVERGED
+from ewsg_jax.draws.coordinates import Names
 from ewsg_jax.model_checks.edges import cut_off
 from ewsg_jax.model_checks.finding import Finding, texts
 from ewsg_jax.model_checks.support import outside_by_batches

@@ -21,8 +21,7 @@ from ewsg_jax.answers.check.stein import Scores
 from ewsg_jax.answers.check.verdict import Evidence, Measured, Verdict, judge, without_a_part
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Position, PyTree
-from ewsg_jax.draws.convergence import rhat_in_words
-from ewsg_jax.draws.coordinates import CONVERGED
+from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
 from ewsg_jax.model_checks.finding import Finding, texts
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector

@@ -11,8 +11,7 @@ from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.more_draws import AvailableDraws, advice
 from ewsg_jax.answers.check.stein import Score, Scores
 from ewsg_jax.base.optional import student_quantile
-from ewsg_jax.draws.convergence import rhat_in_words
-from ewsg_jax.draws.coordinates import CONVERGED
+from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
 from ewsg_jax.model_checks.finding import Finding, Severity, of_kinds
 
 NEITHER_HELPS = (

@@ -14,10 +14,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ewsg_jax.answers.forecast import stationary
-from ewsg_jax.answers.forecast.batches import source_of_noise
+from ewsg_jax.answers.forecast.batch_noise import source_of_noise
+from ewsg_jax.answers.forecast.dynamics_step import HELD, MOVING
 from ewsg_jax.answers.forecast.linearised import LinearisedKernel
 from ewsg_jax.answers.forecast.result import Forecast
-from ewsg_jax.answers.forecast.step import HELD, MOVING
 from ewsg_jax.answers.mode import settings as mode_settings
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.forecast import batches, settings, stability, stationary
-from ewsg_jax.answers.forecast.batches import BatchNoise, anchor_ages, known
-from ewsg_jax.answers.forecast.step import (
+from ewsg_jax.answers.forecast import batch_noise, settings, stability, stationary
+from ewsg_jax.answers.forecast.batch_noise import BatchNoise, anchor_ages, known
+from ewsg_jax.answers.forecast.dynamics_step import (
     MOVING,
     AffineStep,
     QuadraticWeight,
@@ -130,7 +130,7 @@ class LinearisedKernel:
             limit = settings.MAX_FULL_WEIGHT_NUMBERS // (fewest * self.d)
         listed = 0
         if ages is None:
-            listed = batches.num_listed(estimator, self.data, limit)
+            listed = batch_noise.num_listed(estimator, self.data, limit)
         if is_full and not listed:
             raise ValueError(
                 f"kernel must have at most {limit:,} batches with chain_length=math.inf for a "
@@ -156,7 +156,7 @@ class LinearisedKernel:
             draws = normals @ stationary.root(covariance)
         else:
             draws, then = stationary.pairs(matrix, covariance, ages, num_points)
-        gradients = batches.estimates(
+        gradients = batch_noise.estimates(
             estimator,
             self.mode.position,
             jnp.asarray(draws @ wanted.T / self.unit, jnp.float32),
@@ -166,7 +166,9 @@ class LinearisedKernel:
         )
         hessian = (self.hessian + self.target.averages(covariance).curvature_change) @ wanted
         scaled = np.asarray(gradients, float) / self.unit
-        noise = batches.noise_of(scaled, draws, self.weight(before), length, hessian, not listed)
+        noise = batch_noise.noise_of(
+            scaled, draws, self.weight(before), length, hessian, not listed
+        )
         if model.anchor != "table":
             return noise
         # Rows of SAGA have anchors of different ages: what they add to the noise around their mean,

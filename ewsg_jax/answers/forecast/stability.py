@@ -14,7 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast import settings
-from ewsg_jax.answers.forecast.step import Scheme, at, at_rest, names_of
+from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
 from ewsg_jax.base.compiling import UNOPTIMISED
 from ewsg_jax.base.factors import Number

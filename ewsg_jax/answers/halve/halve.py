@@ -15,8 +15,8 @@ from ewsg_jax.answers.halve.result import Bias, Estimates, Halved
 from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, P, Position
-from ewsg_jax.draws.convergence import rhat_in_words
-from ewsg_jax.draws.coordinates import CONVERGED, Names, flattened, named
+from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
+from ewsg_jax.draws.coordinates import Names, flattened, named
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run.sample import raise_if_interrupted, sample

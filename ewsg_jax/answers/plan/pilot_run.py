@@ -21,7 +21,7 @@ from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Array, Key, Position
-from ewsg_jax.draws.coordinates import CONVERGED
+from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding, of_kinds

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ewsg_jax.answers.forecast.dynamics_step import AffineStep, stationary_each, steps_of
 from ewsg_jax.answers.forecast.stationary import counted_time
-from ewsg_jax.answers.forecast.step import AffineStep, stationary_each, steps_of
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidates import PLANNED_DYNAMICS, Candidate
 

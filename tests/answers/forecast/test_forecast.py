@@ -12,9 +12,9 @@ import pytest
 
 import ewsg_jax as ewsg
 from benchmarks.pages import bias
-from ewsg_jax.answers.forecast import batches, settings, stationary, target
-from ewsg_jax.answers.forecast.batches import noise_of
-from ewsg_jax.answers.forecast.step import AffineStep, QuadraticWeight
+from ewsg_jax.answers.forecast import batch_noise, settings, stationary, target
+from ewsg_jax.answers.forecast.batch_noise import noise_of
+from ewsg_jax.answers.forecast.dynamics_step import AffineStep, QuadraticWeight
 
 KEY = jax.random.key(0)
 EXACT = json.loads((Path(__file__).parents[3] / "docs" / "bias.json").read_text())
@@ -315,12 +315,12 @@ def test_anchors_of_rows_against_sums():
     np.testing.assert_allclose(
         now.T @ then / len(now), powers[1] @ covariance, rtol=1e-9, atol=1e-12
     )
-    assert set(batches.uniform_lags(5)) == {0, 1, 2, 3, 4}
-    np.testing.assert_allclose(batches.uniform_lags(1000).mean(), 499.5, rtol=2e-3)
-    np.testing.assert_allclose(batches.geometric_lags(0.01).mean(), 100, rtol=0.1)
+    assert set(batch_noise.uniform_lags(5)) == {0, 1, 2, 3, 4}
+    np.testing.assert_allclose(batch_noise.uniform_lags(1000).mean(), 499.5, rtol=2e-3)
+    np.testing.assert_allclose(batch_noise.geometric_lags(0.01).mean(), 100, rtol=0.1)
     # Half of the rows were last seen one step ago, a quarter two: a step does not know what it sees
     # itself.
-    assert np.bincount(batches.geometric_lags(0.5))[:4].tolist() == [0, 8, 4, 2]
+    assert np.bincount(batch_noise.geometric_lags(0.5))[:4].tolist() == [0, 8, 4, 2]
 
 
 def test_the_index_chain_on_a_few_batches():

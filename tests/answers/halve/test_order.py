@@ -15,7 +15,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.answers.forecast.step import stationary_each, step_of
+from ewsg_jax.answers.forecast.dynamics_step import stationary_each, step_of
 from ewsg_jax.answers.halve.estimates import extrapolated
 from ewsg_jax.answers.halve.order import order_of, order_of_noise, remainder_share
 from tests.answers.halve.pairs import (

@@ -8,7 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast import settings
-from ewsg_jax.answers.forecast.step import QuadraticWeight
+from ewsg_jax.answers.forecast.dynamics_step import QuadraticWeight
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.modules import Part, made_by
