@@ -158,15 +158,15 @@ def sample(
         state: `samples.state` of an earlier run of this kernel, to continue from there; then
             `position` is None. With the same key and data it continues as if never stopped. A chain
             that diverged starts again from its last finite state; in a stack it stays there.
-        stacked: whether `position` has a leading chain axis. All members of a stack, of kernels or
-            data sets, have the same starts, unless it is "members": then the pytree, or the one
-            that the function of a key returns, has a leading axis of members.
+        stacked: whether `position` has a leading chain axis. By default all members of a stack, of
+            kernels or data sets, share their starting points. With "members", the pytree (or what
+            the function of a key returns) has a leading axis of members.
         shared_minibatch: draw one batch a step for all chains: much faster for many chains. The
             distribution of each chain is the same, but chains are no longer independent, so errors
             estimated between chains are too small (`samples.shared_minibatch` reports it, and
             `ewsg_jax.check` allows for it).
-        first_chain: the number of the first chain, at least 0, of a batch of the chains of a larger
-            run, made by itself: `first_chain=20, num_chains=10` are the chains 20 to 29 of any run
+        first_chain: number (at least 0) of the first chain, to run some chains of a larger run by
+            themselves: `first_chain=20, num_chains=10` are the chains 20 to 29 of any run
             with this key. `position` and `state`, if they have an axis of chains, are those of this
             batch. It makes all its steps even if all its chains diverge, as the other batches do.
             Default: the chains 0, 1, … are the whole run.
@@ -203,8 +203,8 @@ def sample(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or `seconds` are over before
             a draw is kept; the message names it.
-        ValueError: the processes of a run over several were given different arguments; the message
-            names them.
+        ValueError: in a run over several processes, these were given different arguments; the
+            message names them.
         OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end
             the run.
 

@@ -48,8 +48,8 @@ def halve(
     include what higher orders may leave. A step of a pair takes the gradients of three steps.
 
     With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for `splitting`,
-    `palindrome` and the position of `semi_implicit`. With batches p is 1. If batches add next to
-    nothing to a bias of order 2, the bias is reported half as large again as it is.
+    `palindrome` and the position of `semi_implicit`. With batches p is 1. If the bias is of
+    order 2 and batches add next to nothing to it, the reported bias is too large by 50 %.
 
     Args:
         key: a typed PRNG key.

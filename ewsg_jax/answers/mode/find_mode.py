@@ -82,8 +82,8 @@ def find_mode(
         position: the start of the search, a pytree of floating-point arrays.
         data: all n rows, or a stream of them (`ewsg_jax.stream`), which each sum reads once.
         tolerance: the distance to the mode, in posterior standard deviations, at which the search
-            ends. A float32 is known to 6e-8 of itself: a coordinate a million of its own standard
-            deviations from zero to 0.06.
+            ends. float32 has a relative precision of 6e-8, so a coordinate that lies 10⁶ posterior
+            sds from zero is resolved only to 0.06 sd.
         max_steps: the largest number of steps.
         batch_size: rows of a minibatch, for an optimiser's steps before the search; None for none.
         warm_up_passes: passes over the data that these steps take.
