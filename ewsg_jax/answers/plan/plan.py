@@ -64,8 +64,8 @@ def plan(
     tolerance after correction, `plan.gaussian` is an answer without a chain. Then the bias and the
     autocorrelation of each dynamics with each estimator are predicted, for each batch and step
     size. Step sizes stay below the stability limit at the largest curvature that chains meet. If
-    the posterior is not near normal, or has no mode, chains warm up in windows, whose draws and gradients give a
-    metric; then pilot runs are made until `ewsg_jax.check` finds one within tolerance.
+    the posterior is not near normal, or has no mode, chains warm up in windows, whose draws and
+    gradients give a metric; then pilot runs are made until `ewsg_jax.check` finds one within tolerance.
 
     Args:
         key: a typed PRNG key.
