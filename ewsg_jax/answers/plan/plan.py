@@ -65,7 +65,8 @@ def plan(
     autocorrelation of each dynamics with each estimator are predicted, for each batch and step
     size. Step sizes stay below the stability limit at the largest curvature that chains meet. If
     the posterior is not near normal, or has no mode, chains warm up in windows, whose draws and
-    gradients give a metric; then pilot runs are made until `ewsg_jax.check` finds one within tolerance.
+    gradients give a metric; then pilot runs are made until `ewsg_jax.check` finds one within
+    tolerance.
 
     Args:
         key: a typed PRNG key.
