@@ -81,8 +81,8 @@ def ewsg(
         chain_length: another name for `num_proposals`. Default None.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
-        noise: `"gaussian"` (default); with the first two integrators also `"rademacher"` (±1: the
-            same weak order; then the weights are heuristic).
+        noise: `"gaussian"` (default); with `"semi_implicit"` and `"euler"` also `"rademacher"`
+            (±1: the same weak order; then the weights are heuristic).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
