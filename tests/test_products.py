@@ -111,7 +111,7 @@ def test_every_ready_model(name):
                 model.bound.gaps(position, position, data),
             ]
         # As for a model that has no float64.
-        of = potential.Of(model, potential.Layout.of(position), 4, wide=False)
+        of = potential.PotentialSpec(model, potential.Layout.of(position), 4, wide=False)
         flat = position.ravel()
         product = potential.hessian_product(of, flat, flat, data)
         return made, potential.derivatives(of, flat, data), product

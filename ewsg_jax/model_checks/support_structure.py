@@ -99,6 +99,6 @@ def _sign(constant: Any) -> Sign:
         return Sign(False)
     numbers = np.asarray(constant)
     is_beyond = jnp.issubdtype(dtype, jnp.floating) and not np.all(
-        np.abs(numbers) < ZERO_DENSITY_GAP
+        np.abs(numbers.astype(float)) < ZERO_DENSITY_GAP
     )
     return Sign(False, bool(np.all(numbers >= 0)), bool(is_beyond))

@@ -333,9 +333,7 @@ def test_what_float32_does_not_know_is_that_beside_the_temperature():
     posterior = ewsg.Posterior(lambda p, x: 3e4 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
     data = jnp.asarray(np.random.default_rng(0).normal(size=10_000), jnp.float32)
     ewsg.nuts(posterior, 0.01).check(jnp.zeros(1), data)
-    with pytest.warns(
-        RuntimeWarning, match=r"only beside a temperature of 0\.001, so nuts accepts"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"only at a temperature of 0\.001, so nuts accepts"):
         ewsg.nuts(posterior, 0.01, temperature=1e-3).check(jnp.zeros(1), data)
     far = ewsg.Posterior(lambda p, x: 1e6 - 0.5 * (x - p[0]) ** 2, lambda p: 0.0)
     ewsg.nuts(far, 0.1, temperature=1e4).check(jnp.zeros(1), data)

@@ -29,9 +29,7 @@ def test_everything_comes_back_and_goes_on(name, tmp_path):
     a_run, samples = saved_runs.RUNS[name], saved_runs.make(name, num_chains=2)
     samples.save(tmp_path / "run.npz")
     if a_run.needs_position:
-        with pytest.raises(
-            ValueError, match=r"give load\(path, position=…\) where the run started"
-        ):
+        with pytest.raises(ValueError, match=r"give load\(path, position=…\) the start of the run"):
             ewsg.load(tmp_path / "run.npz")
     position = a_run.position if a_run.needs_position else None
     again = ewsg.load(str(tmp_path / "run.npz"), position, kernel=a_run.kernel, data=a_run.data)
