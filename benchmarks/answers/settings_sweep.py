@@ -144,11 +144,13 @@ def sweep(room: str, names: set[str] | None, minutes: float, compiled: bool = Fa
                 jax.clear_caches()
                 for case in cases.values():
                     run(case)
-            found = {case: run(call) for case, call in cases.items()}
+            changed_runs = {case: run(call) for case, call in cases.items()}
             entry[label] = {
                 "to": changed,
-                "changes": list(differences(said, {k: what for k, (what, _) in found.items()})),
-                "time": round(sum(t for _, t in found.values()) / seconds, 3),
+                "changes": list(
+                    differences(said, {k: what for k, (what, _) in changed_runs.items()})
+                ),
+                "time": round(sum(t for _, t in changed_runs.values()) / seconds, 3),
             }
             setattr(settings, name, value)
         forget()
