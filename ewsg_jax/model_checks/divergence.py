@@ -16,6 +16,7 @@ from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.dynamics._protocol import Schedule
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.precision import cure_of_rounding, widened
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import num_rows, view
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
@@ -164,11 +165,12 @@ def _of_posterior(
     # The same row in float64 tells a rounding from a mistake.
     if not jax.config.read("jax_enable_x64"):
         with jax.enable_x64(True):
-            wide_value, wide = of_row(*jax.tree.map(_widened, (position, row)))
+            wide_value, wide = of_row(*jax.tree.map(widened, (position, row)))
             if pytrees.is_finite(wide):
                 return text + (
                     _overshot(float(wide_value), before)
-                    or "; in float64 it is finite: float32 overflows or loses a difference there"
+                    or "; in float64 it is finite: float32 overflows or loses a difference there; "
+                    f"{cure_of_rounding(posterior, position, data)}"
                 )
     return text + _overshot(value, before)
 
@@ -188,11 +190,6 @@ def _overshot(value: float, start: float | None) -> str:
         f"there{f' (in float64 it is {value:.3g})' if math.isfinite(value) else ''}: a smaller "
         "step_size may help"
     )
-
-
-def _widened(x: Array | np.ndarray) -> np.ndarray:
-    known = np.asarray(x)
-    return known.astype(np.float64) if jnp.issubdtype(known.dtype, jnp.floating) else known
 
 
 def _size(position: Position) -> int:

@@ -25,6 +25,7 @@ from ewsg_jax.base import checks, jaxprs
 from ewsg_jax.base.compiling import UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
@@ -84,7 +85,10 @@ def without_effect(posterior: Posterior, position: Position, data: Data) -> list
     is_dead = _dead(posterior, near, few, rng)
     if not is_dead.any():
         return []
-    if not reads.data.any() or not np.any(_values(posterior, near, few)):
+    values = np.asarray(_values(posterior, near, few))
+    if np.isnan(values).all() and (rounded := lost_to_rounding(posterior, position, data)):
+        return rounded
+    if not reads.data.any() or not np.any(values):
         # A likelihood that reads no row, or is 0 for every row, is so on purpose: the prior alone.
         return []
     is_dead &= reads.position

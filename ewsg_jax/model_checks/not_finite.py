@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base.typing import Array, Data
+from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.rows._view import all_rows, sum_over_rows
 from ewsg_jax.vectors.potential import PotentialSpec
@@ -33,6 +34,10 @@ def not_finite(of: PotentialSpec, flat: np.ndarray, data: Data) -> str:
         said.append(
             f"{int(prior_gradient)} of {d} derivatives of log_prior are not finite" + MASKED
         )
+    if nan == n:
+        rounded = lost_to_rounding(of.posterior, of.layout.tree(flat), data)
+        if rounded:
+            return "; ".join([*said, str(rounded[0])])
     for count, name in ((minus, "-inf"), (plus, "inf"), (nan, "NaN")):
         if count:
             why = _why(ends[1], float(name))

@@ -27,6 +27,7 @@ from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.draws.coordinates import Names
 from ewsg_jax.model_checks.edges import cut_off
 from ewsg_jax.model_checks.finding import Finding, texts
+from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.model_checks.support import outside_by_batches
 from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior
@@ -89,6 +90,8 @@ def attempt(request: CheckRequest, number: int, max_draws: int) -> Report:
     if not first.is_finite and not isinstance(request.data, spread.Spread):
         # If the data are the reason, the error names them.
         checks.finite("data", request.data)
+        lost = draws.position(draws.flat[np.argmin(np.isfinite(first.mean).all(1))])
+        first.check("; ".join(map(str, lost_to_rounding(request.posterior, lost, request.data))))
     first.check()
     # Moments are those of all draws; gradients are evaluated at some of them.
     tree = request.samples.draws if isinstance(request.samples, Samples) else request.samples

@@ -40,8 +40,11 @@ class FreshGradients(NamedTuple):
         """Whether all of them are finite."""
         return bool(np.isfinite(self.first).all() and np.isfinite(self.second).all())
 
-    def check(self) -> None:
+    def check(self, why: str = "") -> None:
         """Check that all draws have a gradient.
+
+        Args:
+            why: what is known of the reason, in words.
 
         Raises:
             ValueError: a draw has none.
@@ -50,7 +53,7 @@ class FreshGradients(NamedTuple):
             count = int(np.sum(~np.isfinite(self.mean).all(1)))
             raise ValueError(
                 f"samples must lie where the potential has a gradient; got {count} draws where it "
-                "has none"
+                f"has none{f': {why}' if why else ''}"
             )
 
     @property

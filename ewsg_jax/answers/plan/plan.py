@@ -32,6 +32,7 @@ from ewsg_jax.base.typing import Data, Key, P
 from ewsg_jax.base.warn import warn
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.gradient import wrong_gradient_at
+from ewsg_jax.model_checks.precision import check_digits
 from ewsg_jax.model_checks.support import SUPPORT_CURE
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
@@ -221,6 +222,8 @@ def plan(
                     f"no mode is found, and around the position where the search began "
                     f"{wrong[0].text}: {wrong[0].cure}"
                 )
+        # Without a mode chains begin around the position.
+        check_digits(posterior, [mode.position] + [position] * (not mode.converged), data)
         request = PlanRequest(
             posterior=posterior,
             data=data,
