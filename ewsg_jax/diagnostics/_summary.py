@@ -207,15 +207,16 @@ def summary(
         # A coordinate that never moved or is not finite gives 0/0; the table shows NaN for it.
         warnings.simplefilter("ignore", RuntimeWarning)
         has_draws = num_chains * num_draws > 0
-        rhat = convergence.rhat(draws) if num_chains > 1 else unknown
+        known = convergence.of_draws(draws)
+        rhat = known.rhat if num_chains > 1 else unknown
         return Summary(
             names=own_names,
             mean=draws.mean(axis=(0, 1)) if has_draws else unknown,
             sd=draws.std(axis=(0, 1), ddof=1) if num_chains * num_draws > 1 else unknown,
             rhat=rhat,
-            ess_bulk=convergence.ess_bulk(draws),
-            ess_tail=convergence.ess_tail(draws),
-            mcse=convergence.mcse(draws),
+            ess_bulk=known.ess_bulk,
+            ess_tail=known.ess_tail,
+            mcse=known.mcse,
             probabilities=probabilities,
             quantiles=_quantiles(draws, probabilities),
             num_chains=all_chains,

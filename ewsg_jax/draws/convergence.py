@@ -7,11 +7,16 @@ Arguments are draws of shape (chain, draw, k), results have the shape (k,): NaN 
 finite, or if chains have fewer than 4.
 """
 
+import functools
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.base.optional import normal_quantile
+from ewsg_jax.base.optional import fourier
+from ewsg_jax.draws.ranks import rank_scores, ranks
 
 CONVERGED = 1.1
 """R-hat above which chains are taken to have different distributions: the customary bound of
@@ -19,8 +24,18 @@ Gelman and Rubin, as Vehtari et al. (2021) recommend 1.01 for chains that are to
 """
 FEWEST_CHAIN_DRAWS = 4
 """Draws of a chain: with fewer, halves have one draw and no variance, and the result is NaN."""
-COORDINATES_PER_BLOCK = 32
-"""Coordinates whose ranks or autocorrelations are held together; it bounds the memory alone."""
+COORDINATES_PER_BLOCK = 16
+"""Coordinates that are taken out of the draws together, two lines of a cache; time and memory."""
+NUMBERS_AT_ONCE = 2**18
+"""Numbers of coordinates that are worked on together, 2 MiB; memory."""
+NUMBERS_PER_THREAD = 2**22
+"""Numbers in all draws for each thread that works on them, up to as many as there are processors;
+time.
+"""
+SHORT_LAGS = 64
+"""Lags whose autocovariances come from products of matrices, some five times as fast as by Fourier
+transforms, which are made if the sequence of pairs has not ended by then; time.
+"""
 TAIL_QUANTILES = (0.05, 0.95)
 """Quantiles of the tail effective sample size, as Vehtari et al. (2021) define it."""
 ROUNDING_RANGE = 1e-15
@@ -31,17 +46,34 @@ MOST_RHAT_SHOWN = 1000.0
 """R-hat above which chains do not move, each at a point of its own: its digits are rounding."""
 
 
+class Convergence(NamedTuple):
+    """What is known of draws of each coordinate, shape (k,).
+
+    Attributes:
+        rhat: what `rhat` returns.
+        ess_bulk: what `ess_bulk` returns.
+        ess_tail: what `ess_tail` returns.
+        mcse: what `mcse` returns.
+    """
+
+    rhat: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    mcse: np.ndarray
+
+
+def of_draws(draws: np.ndarray) -> Convergence:
+    """Return all four, whose ranks are found once."""
+    all_four = functools.partial(_all_four, table=_table(draws))
+    return Convergence(*_of_coordinates(all_four, draws, len(Convergence._fields)))
+
+
 def rhat(draws: np.ndarray) -> np.ndarray:
     """Return rank-normalised split R-hat: the larger one of the draws and of their distances from
     the median.
     """
-
-    def of(halves: np.ndarray) -> np.ndarray:
-        # With only two values all distances are equal: then the first R-hat alone is known.
-        folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-        return np.fmax(_rhat(_scores(halves)), _rhat(_scores(folded)))
-
-    return _of_halves(of, draws)
+    table = _table(draws)
+    return _of_coordinates(lambda chains: _ranked(_halves(chains), table)[0][None], draws)[0]
 
 
 def rhat_of_moments(means: np.ndarray, variances: np.ndarray, num_draws: int) -> np.ndarray:
@@ -58,31 +90,28 @@ def rhat_of_moments(means: np.ndarray, variances: np.ndarray, num_draws: int) ->
 
 def ess(draws: np.ndarray) -> np.ndarray:
     """Return how many independent draws estimate the mean as precisely."""
-    return _of_halves(_ess, draws)
+    return _of_coordinates(lambda chains: _ess(_halves(chains))[None], draws)[0]
 
 
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
     """Return how many independent draws estimate the bulk as precisely: the mean of the ranks."""
-    return _of_halves(lambda halves: _ess(_scores(halves)), draws)
+    table = _table(draws)
+    return _of_coordinates(lambda chains: _ess(_ranked(_halves(chains), table)[1])[None], draws)[0]
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
     """Return how many independent draws estimate the 5 and 95 % quantiles as precisely."""
-    if draws.shape[1] < FEWEST_CHAIN_DRAWS or not draws.size:
-        return np.full(draws.shape[2], np.nan)
-    with np.errstate(all="ignore"):
-        low, high = np.quantile(draws, TAIL_QUANTILES, axis=(0, 1))
-        least = np.minimum(ess(1.0 * (draws <= low)), ess(1.0 * (draws <= high)))
-    return np.where(np.isfinite(draws).all((0, 1)), least, np.nan)
+
+    def of(chains: np.ndarray) -> np.ndarray:
+        quantiles = np.quantile(chains, TAIL_QUANTILES, axis=(1, 2))
+        return _ess_of_tails(_halves(chains), quantiles)[None]
+
+    return _of_coordinates(of, draws)[0]
 
 
 def mcse(draws: np.ndarray) -> np.ndarray:
     """Return the Monte Carlo standard error of the mean."""
-    known = ess(draws)
-    if np.isnan(known).all():
-        return known
-    with np.errstate(invalid="ignore"):
-        return draws.std((0, 1), ddof=1) / np.sqrt(known)
+    return _of_coordinates(lambda chains: _mcse(chains, _halves(chains))[None], draws)[0]
 
 
 def rhat_in_words(value: float, digits: int) -> str:
@@ -90,67 +119,170 @@ def rhat_in_words(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if not value > MOST_RHAT_SHOWN else f"> {MOST_RHAT_SHOWN:.0f}"
 
 
-def _of_halves(function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray) -> np.ndarray:
-    """Return a function of the first and the last halves of chains, some coordinates at a time."""
-    if draws.shape[1] < FEWEST_CHAIN_DRAWS or not draws.size:
-        return np.full(draws.shape[2], np.nan)
-    half, parts = draws.shape[1] // 2, []
-    for first in range(0, draws.shape[2], COORDINATES_PER_BLOCK):
-        block = draws[..., first : first + COORDINATES_PER_BLOCK]
+def _of_coordinates(
+    function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray, count: int = 1
+) -> np.ndarray:
+    """Return numbers of each coordinate, shape (count, k), some coordinates at a time.
+
+    Args:
+        function: gives numbers, shape (count, k), of draws of shape (k, chain, draw), float64.
+        draws: the draws.
+        count: how many numbers of a coordinate it gives.
+    """
+    num_chains, num_draws, size = draws.shape
+    if num_draws < FEWEST_CHAIN_DRAWS or not draws.size:
+        return np.full((count, size), np.nan)
+    workers = max(1, min(os.cpu_count() or 1, draws.size // NUMBERS_PER_THREAD))
+    together = min(COORDINATES_PER_BLOCK, -(-size // workers))
+    at_once = max(1, NUMBERS_AT_ONCE // (num_chains * num_draws))
+
+    def of_block(first: int) -> np.ndarray:
+        # Each coordinate by itself in memory: every step below reads it several times.
+        block = np.moveaxis(draws[..., first : first + together], 2, 0)
+        block = np.ascontiguousarray(block, np.float64)
         with np.errstate(all="ignore"):
-            parts.append(function(np.concatenate([block[:, :half], block[:, -half:]])))
-    return np.where(np.isfinite(draws).all((0, 1)), np.concatenate(parts), np.nan)
+            parts = [function(block[k : k + at_once]) for k in range(0, len(block), at_once)]
+        return np.where(np.isfinite(block).all((1, 2)), np.concatenate(parts, axis=1), np.nan)
+
+    places = range(0, size, together)
+    if workers == 1:
+        return np.concatenate([of_block(first) for first in places], axis=1)
+    with ThreadPoolExecutor(workers, "ewsg_jax-convergence") as pool:
+        return np.concatenate(list(pool.map(of_block, places)), axis=1)
 
 
-def _scores(draws: np.ndarray) -> np.ndarray:
-    """Return normal scores of the ranks (Blom 1958), tied draws the score of their mean rank."""
-    flat = draws.reshape(-1, draws.shape[2])
-    order = np.argsort(flat, axis=0)
-    ordered, number = np.take_along_axis(flat, order, 0), np.arange(len(flat))[:, None]
-    tied = ordered[1:] == ordered[:-1]
-    edge = np.zeros((1, flat.shape[1]), bool)
-    # The first and the last place of equal numbers.
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, tied]), 0, number))
-    last = np.where(np.concatenate([tied, edge]), len(flat), number)
-    last = np.minimum.accumulate(last[::-1])[::-1]
-    scores = normal_quantile(((first + last) / 2 + 0.625) / (len(flat) + 0.25))
-    ranked = np.empty_like(scores)
-    np.put_along_axis(ranked, order, scores, 0)
-    return ranked.reshape(draws.shape)
+def _halves(chains: np.ndarray) -> np.ndarray:
+    """Return the first and the last halves of chains, shape (k, 2 chain, draw // 2)."""
+    size, num_chains, num_draws = chains.shape
+    half = num_draws // 2
+    if num_draws % 2 == 0:
+        return chains.reshape(size, 2 * num_chains, half)
+    return np.concatenate([chains[..., :half], chains[..., -half:]], axis=1)
 
 
-def _rhat(chains: np.ndarray) -> np.ndarray:
+def _table(draws: np.ndarray) -> np.ndarray:
+    """Return the scores of the ranks that a coordinate's draws have in halves of chains."""
+    return rank_scores(2 * (draws.shape[1] // 2) * draws.shape[0])
+
+
+def _all_four(chains: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return R-hat, both effective numbers of draws and the Monte Carlo error, shape (4, k)."""
+    halves = _halves(chains)
+    largest, scores, quantiles = _ranked(halves, table)
+    if chains.shape[2] % 2:
+        # The halves leave a draw of each chain out.
+        quantiles = np.quantile(chains, TAIL_QUANTILES, axis=(1, 2))
+    tails = _ess_of_tails(halves, quantiles)
+    return np.stack([largest, _ess(scores), tails, _mcse(chains, halves)])
+
+
+def _ranked(halves: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the larger R-hat of ranks and of those of distances from the median, shape (k,), the
+    scores of the ranks, like the halves, and the quantiles of the tails, shape (2, k).
+    """
+    largest, scores = np.empty(len(halves)), np.empty_like(halves)
+    quantiles = np.empty((len(TAIL_QUANTILES), len(halves)))
+    for k, one in enumerate(halves):
+        ranked = ranks(one.ravel(), table)
+        scores[k] = ranked.scores().reshape(one.shape)
+        folded = ranked.folded_scores().reshape(one.shape)
+        # With only two values all distances are equal: then the first R-hat alone is known.
+        largest[k] = np.fmax(_rhat(scores[k]), _rhat(folded))
+        quantiles[:, k] = [ranked.quantile(probability) for probability in TAIL_QUANTILES]
+    return largest, scores, quantiles
+
+
+def _rhat(chains: np.ndarray) -> float:
     """Return the root of the ratio of the variance over all chains to that within chains."""
-    return rhat_of_moments(chains.mean(1), chains.var(1, ddof=1), chains.shape[1])
+    means, variances = chains.mean(1), chains.var(1, ddof=1)
+    return float(rhat_of_moments(means[:, None], variances[:, None], chains.shape[1])[0])
+
+
+def _ess_of_tails(halves: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Return the smaller effective number of draws of those that are below each quantile."""
+    low, high = (_ess(1.0 * (halves <= quantile[:, None, None])) for quantile in quantiles)
+    return np.minimum(low, high)
+
+
+def _mcse(chains: np.ndarray, halves: np.ndarray) -> np.ndarray:
+    return chains.std((1, 2), ddof=1) / np.sqrt(_ess(halves))
 
 
 def _ess(chains: np.ndarray) -> np.ndarray:
-    """Return the effective number of draws by Geyer's initial monotone sequence (1992).
+    """Return the effective number of draws by Geyer's initial monotone sequence (1992), shape (k,).
+
+    Args:
+        chains: draws, shape (k, chain, draw).
+    """
+    num_draws, count = chains.shape[2], chains.shape[1] * chains.shape[2]
+    means = chains.mean(2)
+    off = chains - means[..., None]
+    between = means.var(1, ddof=1)
+    # Most sequences end after a few lags; the others are looked at again with all of them.
+    time, has_ended = np.full(len(chains), np.nan), np.zeros(len(chains), bool)
+    if num_draws > 4 * SHORT_LAGS:
+        time, has_ended = _time(_first_lags(off), between, num_draws)
+    if not has_ended.all():
+        rest = ~has_ended
+        time[rest] = _time(_all_lags(off[rest]), between[rest], num_draws)[0]
+    effective = count / np.maximum(time, 1 / np.log10(count))
+    low, high = chains.min((1, 2)), chains.max((1, 2))
+    least = ROUNDING_RANGE * np.maximum(-low, high)
+    return np.where(high - low <= least, count, effective)
+
+
+def _all_lags(off: np.ndarray) -> np.ndarray:
+    """Return autocovariances at all lags, means over chains of draws (k, chain, draw) less their
+    means, shape (k, draw).
+    """
+    fft, num_draws = fourier(), off.shape[2]
+    length = fft.next_fast_len(2 * num_draws, real=True)
+    transform = fft.rfft(off, length, axis=2)
+    power = (transform.real**2 + transform.imag**2).mean(1)
+    return fft.irfft(power, length, axis=1)[:, :num_draws] / num_draws
+
+
+def _first_lags(off: np.ndarray) -> np.ndarray:
+    """Return the first `SHORT_LAGS` of them, shape (k, lag)."""
+    size, num_chains, num_draws = off.shape
+    lags = np.arange(SHORT_LAGS)
+    # Pieces as long as the lags, of zeros at the end of a chain: a product of a draw and a later
+    # one is among those of a piece with itself and with the next one.
+    num_pieces = -(-num_draws // SHORT_LAGS) + 1
+    padded = np.zeros((size, num_chains, num_pieces * SHORT_LAGS))
+    padded[..., :num_draws] = off
+    pieces = padded.reshape(size, num_chains * num_pieces, SHORT_LAGS)
+    across = pieces.swapaxes(1, 2)
+    products = np.concatenate([across @ pieces, across[..., :-1] @ pieces[:, 1:]], axis=2)
+    return products[:, lags, lags + lags[:, None]].sum(2) / (num_chains * num_draws)
+
+
+def _time(lags: np.ndarray, between: np.ndarray, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps that one effective draw takes, and whether the sequence ends within the
+    lags, shape (k,) both.
 
     Autocorrelations are summed in pairs of lags while a pair is positive, none taken larger than
     the one before; of the pair that ends it the first counts, if that is positive.
+
+    Args:
+        lags: autocovariances at the first lags, shape (k, lag).
+        between: the variance of chains' means, shape (k,).
+        num_draws: the number of draws of a chain.
     """
-    num_draws, count = chains.shape[1], chains.shape[0] * chains.shape[1]
-    off = np.moveaxis(chains, 2, 0)
-    means = off.mean(2)
-    off = off - means[..., None]
-    power = np.abs(np.fft.rfft(off, 2 ** int(np.ceil(np.log2(2 * num_draws))), axis=2)) ** 2
-    lags = np.fft.irfft(power.mean(1), axis=1)[:, :num_draws] / num_draws
     # Around each chain's own mean, and what the means differ by.
     inside = lags[:, :1] * num_draws / (num_draws - 1)
-    total = lags[:, :1] + means.var(1, ddof=1)[:, None]
-    related = 1 - (inside - lags) / total
+    related = 1 - (inside - lags) / (lags[:, :1] + between[:, None])
     related[:, 0] = 1
 
-    num_pairs = max(1, (num_draws - 1) // 2)
+    most_pairs = max(1, (num_draws - 1) // 2)
+    num_pairs = min(most_pairs, lags.shape[1] // 2)
     even, odd = related[:, : 2 * num_pairs : 2], related[:, 1 : 2 * num_pairs : 2]
     pairs, number = even + odd, np.arange(num_pairs)
     # The first that is not positive, or the last of all.
-    end = np.argmax((pairs <= 0) | (number == num_pairs - 1), axis=1)[:, None]
+    ends = (pairs <= 0) | (number == most_pairs - 1)
+    end = np.argmax(ends, axis=1)[:, None]
     least = np.minimum.accumulate(pairs, axis=1)
     at_end = np.where((even > 0) | (pairs >= 0), even, 0)
     time = 2 * np.sum(np.where(number < end, least, 0), axis=1) - 1
     time += np.take_along_axis(at_end, end, 1)[:, 0]
-    effective = count / np.maximum(time, 1 / np.log10(count))
-    least = ROUNDING_RANGE * np.abs(chains).max((0, 1))
-    return np.where(np.ptp(chains, axis=(0, 1)) <= least, count, effective)
+    return time, ends.any(1)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
+from scipy import stats
 
-from ewsg_jax.draws import convergence
+from ewsg_jax.draws import convergence, ranks
 
 OURS_AND_THEIRS = {
     "rhat": (convergence.rhat, array_stats.rhat, {}),
@@ -46,6 +47,50 @@ def test_numbers_are_those_of_arviz_stats(name, kind):
             with np.errstate(all="ignore"):
                 expected = theirs(draws, chain_axis=0, draw_axis=1, **options)
             np.testing.assert_allclose(ours(draws), np.ravel(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("memory", [-0.5, 0.5, 0.99])
+def test_numbers_of_long_chains_are_those_of_arviz_stats(memory, dtype, monkeypatch):
+    """Draws of 32 bits are sorted in another way, and sequences that end soon need no Fourier
+    transform; with ties, an odd length, and threads.
+    """
+    monkeypatch.setattr(convergence, "NUMBERS_PER_THREAD", 1_000)
+    monkeypatch.setattr(convergence.os, "cpu_count", lambda: 2)
+    draws = np.random.default_rng(1).standard_normal((3, 1_501, 5))
+    for t in range(1, draws.shape[1]):
+        draws[:, t] += memory * draws[:, t - 1]
+    draws[:, 1::2, 3] = draws[:, :-1:2, 3]
+    draws[..., 4] = np.round(draws[..., 4])
+    draws = draws.astype(dtype).astype(np.float64)
+    together = convergence.of_draws(draws)
+    for name, (ours, theirs, options) in OURS_AND_THEIRS.items():
+        expected = np.ravel(theirs(draws, chain_axis=0, draw_axis=1, **options))
+        np.testing.assert_allclose(ours(draws), expected, rtol=1e-9)
+        if name != "ess":
+            np.testing.assert_array_equal(getattr(together, name), ours(draws))
+
+
+def test_scores_are_those_of_mean_ranks():
+    """By their definition, from SciPy: of both signs, with zeros of both and other ties, in 32 and
+    64 bits.
+    """
+    draws = np.random.default_rng(2).standard_normal(2**13).astype(np.float32)
+    draws[:100], draws[100:200], draws[-3:] = 0.0, -0.0, draws[5]
+    draws = draws.astype(np.float64)
+    for values in (draws, draws + 1e-9 * np.arange(len(draws)), draws[:50]):
+        table = ranks.rank_scores(len(values))
+        ranked = ranks.ranks(values, table)
+        for ours, numbers in (
+            (ranked.scores(), values),
+            (ranked.folded_scores(), np.abs(values - np.median(values))),
+        ):
+            place = stats.rankdata(numbers)
+            expected = stats.norm.ppf((place - 0.375) / (len(values) + 0.25))
+            np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12)
+        for probability in (0.0, 0.05, 0.5, 0.95, 1.0):
+            expected = np.quantile(values, probability)
+            np.testing.assert_allclose(ranked.quantile(probability), expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", OURS_AND_THEIRS)
