@@ -1,5 +1,6 @@
 """Hierarchies with other rows or other effects: counts, funnels, mixtures, horseshoes, items."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from benchmarks.hierarchies.item_response import Rasch
 from benchmarks.hierarchies.linear import Linear, squares
 from benchmarks.hierarchies.local import Local
 from benchmarks.hierarchies.model import Draws, Pair
-from benchmarks.hierarchies.scales import Hyper, prior_of
+from benchmarks.hierarchies.scales import Hyper, draw_hypers, log_prior, on_grid, prior_of
 
 LOCAL = "hyperparameters on a grid with rejection, each group's own number on a grid given them"
 Likelihood = Callable[[Any, Any], Any]
@@ -80,7 +81,7 @@ HYPERS = {
     "mu": Hyper("normal", 3.0, -8.0, 8.0, 36),
     "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 44),
 }
-Z = np.linspace(-8, 8, 241)
+Z, EVERY = np.linspace(-8, 8, 161), 3
 
 
 def _effects(h: Mapping[str, np.ndarray], z: np.ndarray) -> np.ndarray:
@@ -98,9 +99,9 @@ def binomial() -> Pair:
     data = {"g": g.astype(np.int32), "y": y.astype(np.float32)}
     yes = np.bincount(g, y)[:, None]
 
-    def log_density(h: Mapping[str, np.ndarray]) -> np.ndarray:
-        eta = _effects(h, Z)
-        return yes * eta - sizes[:, None] * np.logaddexp(0, eta) - 0.5 * Z**2
+    def log_density(h: Mapping[str, np.ndarray], z: np.ndarray) -> np.ndarray:
+        eta = _effects(h, z)
+        return yes * eta - sizes[:, None] * np.logaddexp(0, eta) - 0.5 * z**2
 
     def precision(draws: Draws) -> Draws:
         p = 1 / (1 + np.exp(-draws["a"]))
@@ -111,7 +112,7 @@ def binomial() -> Pair:
         HYPERS,
         lambda a, row: jax.nn.log_sigmoid(jnp.where(row["y"] > 0.5, a, -a)),
     )
-    draw = _draw_around_mean(Local(HYPERS, Z, log_density))
+    draw = _draw_around_mean(Local(HYPERS, Z, EVERY, log_density))
     title = "40 groups of a few rows, yes or no"
     return Pair(
         "binomial", title, data, *forms, draw, _standardised, ("a",), ("log_tau",), precision, LOCAL
@@ -130,9 +131,9 @@ def poisson() -> Pair:
     }
     time = exposure.astype(float)
 
-    def log_density(h: Mapping[str, np.ndarray]) -> np.ndarray:
-        eta = _effects(h, Z)
-        return y[:, None] * eta - time[:, None] * np.exp(eta) - 0.5 * Z**2
+    def log_density(h: Mapping[str, np.ndarray], z: np.ndarray) -> np.ndarray:
+        eta = _effects(h, z)
+        return y[:, None] * eta - time[:, None] * np.exp(eta) - 0.5 * z**2
 
     forms = _around_mean(
         num_groups, HYPERS, lambda a, row: row["y"] * a - row["exposure"] * jnp.exp(a)
@@ -142,7 +143,7 @@ def poisson() -> Pair:
         "60 counts with exposures, log rates that differ little",
         data,
         *forms,
-        _draw_around_mean(Local(HYPERS, Z, log_density)),
+        _draw_around_mean(Local(HYPERS, Z, EVERY, log_density)),
         _standardised,
         ("a",),
         ("log_tau",),
@@ -161,24 +162,39 @@ def mixture() -> Pair:
     y = (0.5 + 0.4 * z[g] + se * rng.normal(size=2 * num_groups)).astype(np.float32)
     data = {"g": g.astype(np.int32), "y": y, "se": se}
     weight = 1 / se.astype(float) ** 2
-    total = np.bincount(g, weight)[:, None]
-    mean = np.bincount(g, weight * y)[:, None] / total
-    points = np.linspace(-40, 40, 1_201)
     constants = np.log(1 - share), np.log(share / wider)
 
-    def of_unit(z: Any, xp: Any = jnp) -> Any:
-        return xp.logaddexp(constants[0] - 0.5 * z**2, constants[1] - 0.5 * (z / wider) ** 2)
+    precision = np.bincount(g, weight)
+    mean = np.bincount(g, weight * y) / precision
 
-    def log_density(h: Mapping[str, np.ndarray]) -> np.ndarray:
-        return of_unit(points, np) - 0.5 * total * (_effects(h, points) - mean) ** 2
+    def of_unit(z: Any) -> Any:
+        return jnp.logaddexp(constants[0] - 0.5 * z**2, constants[1] - 0.5 * (z / wider) ** 2)
+
+    def of_components(h: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the log density of each group's mean in each component, (count, groups, 2)."""
+        tau = np.exp(_column(h["log_tau"]))[..., None]
+        variance = 1 / precision[:, None] + (tau * np.array([1.0, wider])) ** 2
+        off = (mean - _column(h["mu"]))[..., None]
+        of_size = np.log([1 - share, share]) - 0.5 * np.log(variance)
+        return of_size - 0.5 * off**2 / variance
+
+    def log_marginal(h: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.logaddexp(*np.moveaxis(of_components(h), 2, 0)).sum(1) + log_prior(HYPERS, h)
+
+    grid = functools.cache(lambda: on_grid(HYPERS, log_marginal))
+
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        h = draw_hypers(rng, count, grid(), log_marginal)
+        one, other = np.moveaxis(of_components(h), 2, 0)
+        is_wide = rng.random(one.shape) < 1 / (1 + np.exp(one - other))
+        sd = np.exp(_column(h["log_tau"])) * np.where(is_wide, wider, 1.0)
+        total = precision + sd**-2
+        centre = (precision * mean + _column(h["mu"]) * sd**-2) / total
+        return h | {"a": centre + rng.standard_normal(total.shape) / np.sqrt(total)}
 
     forms = _around_mean(
-        num_groups,
-        HYPERS,
-        lambda a, row: -0.5 * ((row["y"] - a) / row["se"]) ** 2,
-        of_unit,
+        num_groups, HYPERS, lambda a, row: -0.5 * ((row["y"] - a) / row["se"]) ** 2, of_unit
     )
-    draw = _draw_around_mean(Local(HYPERS, points, log_density))
     title = "40 groups, effects from a mixture of two widths"
     return Pair(
         "mixture",
@@ -190,7 +206,7 @@ def mixture() -> Pair:
         ("a",),
         ("log_tau",),
         lambda draws: {},
-        LOCAL,
+        "mean and scale on a grid with rejection, components and effects in closed form",
     )
 
 
@@ -296,12 +312,13 @@ def horseshoe_means() -> Pair:
     points = np.linspace(-16, 16, 801)
     squared = y.astype(float)[:, None] ** 2
 
-    def log_density(h: Mapping[str, np.ndarray]) -> np.ndarray:
+    def log_density(h: Mapping[str, np.ndarray], points: np.ndarray) -> np.ndarray:
         variance = 1 + np.exp(2 * (_column(h["log_tau"]) + points))[:, None]
         of_local = points - np.log1p(np.exp(2 * points))
         return of_local - 0.5 * (np.log(variance) + squared / variance)
 
-    local = Local({"log_tau": Hyper("half_cauchy", width, -14, 8, 80)}, points, log_density)
+    hypers = {"log_tau": Hyper("half_cauchy", width, -14, 8, 80)}
+    local = Local(hypers, points, 8, log_density)
 
     def precision(draws: Draws) -> Draws:
         log_sd = draws["log_tau"][:, None] + draws["log_lambda"]
