@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from ewsg_jax.base import checks
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.vectors.layout import coordinate_names, name_of_leaf
 
@@ -31,11 +32,23 @@ def flattened(
         shape = leaf.shape[2:]
         parts.append(np.asarray(leaf, np.float64).reshape(*leaf.shape[:2], math.prod(shape)))
         coordinates += coordinate_names(leaf_name, shape)
-    if names is not None and len(names) != len(coordinates):
+    return np.concatenate(parts, axis=2), chosen_names(names, coordinates)
+
+
+def chosen_names(names: Names, coordinates: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that were given, or else those of the coordinates.
+
+    Raises:
+        TypeError, ValueError: they are no strings, or not one for each coordinate.
+    """
+    if names is None:
+        return tuple(coordinates)
+    checks.texts("names", names)
+    if len(names) != len(coordinates):
         raise ValueError(
             f"names must be {len(coordinates)}, one for each coordinate; got {len(names)}"
         )
-    return np.concatenate(parts, axis=2), tuple(coordinates if names is None else names)
+    return tuple(names)
 
 
 def with_digits(value: float | np.ndarray, sd: float | np.ndarray) -> str:

@@ -1,8 +1,8 @@
 """Two chains with one noise as one kernel: a step of h, and two steps of h/2 with the same noise.
 
-The coarse chain's step takes (ξ₁ + ξ₂)/√2 of the normals of both half steps, and the first of their
-two batches. These are standard normals and a batch, independent of each other and of those of other
-steps. So each chain has the stationary distribution of its own kernel.
+The coarse step takes (ξ₁ + ξ₂)/√2 of the normals of both half steps, and the first of their two
+batches: standard normals and a batch, independent of those of other steps. So each chain has the
+stationary distribution of its own kernel.
 """
 
 import dataclasses
@@ -27,13 +27,7 @@ NORMAL_SCALE = 0.5**0.5
 
 
 class CoupledState(NamedTuple):
-    """The states of both dynamics. One memory, which no step changes, serves both.
-
-    Attributes:
-        step: the number of steps of h so far, int32.
-        coarse: the state at step size h.
-        fine: the state at h/2. No part of either kernel reads the step numbers in these states.
-    """
+    """The number of steps of h, and the states of the dynamics at h and at h/2."""
 
     step: Array
     coarse: Any
@@ -47,11 +41,9 @@ class CoupledState(NamedTuple):
 
 @module
 class Coupled(Kernel):
-    """The kernel that `coupled` returns. Its positions are pairs of positions.
+    """The kernels of step sizes h and h/2 as one, whose positions are pairs of positions.
 
-    Attributes:
-        coarse: the kernel of step size h.
-        fine: the kernel of step size h/2.
+    One memory, which no step may change, serves both.
     """
 
     coarse: Pair[Any]
@@ -73,8 +65,6 @@ class Coupled(Kernel):
         self, randomness: Randomness, state: KernelState, data: Data
     ) -> tuple[KernelState, Info]:
         (batch, other_batch), (noise, other_noise) = randomness
-        # The coarse step has the noise of both half steps, so that the difference of the chains is
-        # small, and the batch of the first.
         both = pytrees.combine((NORMAL_SCALE, noise), (NORMAL_SCALE, other_noise))
         coarse = state._replace(dynamics=state.dynamics.coarse)
         fine = state._replace(dynamics=state.dynamics.fine)

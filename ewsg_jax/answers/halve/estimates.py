@@ -18,13 +18,8 @@ from ewsg_jax.base.typing import PyTree
 from ewsg_jax.draws.convergence import rhat_of_moments
 from ewsg_jax.run.moments import Moments, moments
 
-
-def both_and_difference(position: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
-    """Return both positions of a pair and their difference, which is small and keeps its digits."""
-    return *position, jax.tree.map(jnp.subtract, *position)
-
-
-PAIR_MOMENTS = moments(both_and_difference)
+# The difference of two positions is small, and keeps its digits.
+PAIR_MOMENTS = moments(lambda pair: (*pair, jax.tree.map(jnp.subtract, *pair)))
 """What a run of pairs keeps."""
 
 
@@ -80,24 +75,22 @@ def extrapolated(pairs: np.ndarray, order: int, share: float = 0.0) -> dict[str,
     limit = fine - weight * (coarse - fine)
     sd, coarse_sd, fine_sd = (np.sqrt(np.where(v > 0, v, np.nan)) for v in (limit, coarse, fine))
     relative = share + 2 * np.abs(coarse - fine) / np.minimum(coarse, fine)
-    mean_left, sd_left = relative * np.abs(apart), relative * np.abs(coarse - fine) / (2 * sd)
+    left = np.stack([np.abs(apart), np.abs(coarse - fine) / (2 * sd)]) * relative
+    ratio, fine_ratio, one = coarse_sd / sd, fine_sd / sd, np.ones_like(sd)
 
-    def estimated(mean: np.ndarray, sd: np.ndarray, *left: np.ndarray) -> Estimated:
-        values = np.stack([mean, sd], axis=1)
-        remainder = np.stack([part[0] for part in left]) if left else np.zeros_like(values[0])
+    def estimated(mean: np.ndarray, sd: np.ndarray, remainder: np.ndarray = 0 * left) -> Estimated:
+        values = np.stack([mean, sd])
         # A variance that is negative without one of the pairs makes the error infinite.
-        return Estimated(values[0], np.nan_to_num(jackknife(values[1:]), nan=np.inf), remainder)
-
-    def bias(shift: np.ndarray, ratio: np.ndarray) -> Estimated:
-        return estimated(shift / sd, ratio, mean_left / sd, ratio * sd_left / sd)
+        error = np.nan_to_num(jackknife(values[:, 1:].swapaxes(0, 1)), nan=np.inf)
+        return Estimated(values[:, 0], error, remainder[:, 0])
 
     return {
         "coarse": estimated(mean + apart, coarse_sd),
         "fine": estimated(mean, fine_sd),
         "difference": estimated(apart, coarse_sd - fine_sd),
-        "extrapolated": estimated(mean - weight * apart, sd, mean_left, sd_left),
-        "bias": bias((1 + weight) * apart, coarse_sd / sd),
-        "half_bias": bias(weight * apart, fine_sd / sd),
+        "extrapolated": estimated(mean - weight * apart, sd, left),
+        "bias": estimated((1 + weight) * apart / sd, ratio, left / sd * [one, ratio]),
+        "half_bias": estimated(weight * apart / sd, fine_ratio, left / sd * [one, fine_ratio]),
     }
 
 
@@ -120,15 +113,14 @@ def gain_of(estimates: dict[str, Estimated]) -> float:
 
     It is the median over coordinates, of means or of standard deviations, whichever is less.
     """
-    coarse, fine, apart = (
-        estimates[name].sampling_error ** 2 for name in ("coarse", "fine", "difference")
-    )
+    names = "coarse", "fine", "difference"
+    coarse, fine, apart = (estimates[name].sampling_error ** 2 for name in names)
     with np.errstate(all="ignore"):
         return float(np.median((coarse + fine) / apart, axis=1).min())
 
 
 def rhat_of_halves(first: np.ndarray, second: np.ndarray, num_draws: int) -> float:
-    """Return the largest split R-hat of the chains at h/2, from the moments of their halves.
+    """Return the largest split R-hat at h/2 of chains whose halves have `num_draws` steps.
 
     Args:
         first: moments of pairs over the first half of the steps, shape (4, pair, d).
@@ -141,11 +133,9 @@ def rhat_of_halves(first: np.ndarray, second: np.ndarray, num_draws: int) -> flo
 
 def in_tolerances(bias: Estimated, tolerance: float) -> Estimated:
     """Return by how many tolerances means and sds are off; a mean may be off by twice as many."""
-    unbiased = np.array([[0.0], [1.0]])
     unit = tolerance * np.array([[2.0], [1.0]])
-    return Estimated(
-        np.abs(bias.value - unbiased) / unit, bias.sampling_error / unit, bias.remainder / unit
-    )
+    off = np.abs(bias.value - [[0.0], [1.0]])
+    return Estimated(off / unit, bias.sampling_error / unit, bias.remainder / unit)
 
 
 def tolerable_step(bias: Estimated, step_size: float, order: int, tolerance: float) -> float:
@@ -162,46 +152,33 @@ def judge_step(
     tolerance: float,
     error_rate: float,
 ) -> Verdict:
-    """Judge a step size by its bias.
+    """Return "wrong" if an error is beyond Monte Carlo error and surely beyond the tolerance.
 
-    The step is wrong if an error is beyond Monte Carlo error and surely beyond the tolerance. It is
-    right if all errors are surely within the tolerance.
-
-    Args:
-        bias: the bias of the chains at h.
-        names: the names of the d coordinates.
-        num_pairs: the number of pairs of chains.
-        tolerable: the step that is advised.
-        tolerance: the relative error that an sd may have.
-        error_rate: how often a step without a bias may be called wrong.
+    It is "right" if all errors are surely within the tolerance. The step that is advised is
+    `tolerable`; `names` are those of the coordinates.
     """
     off, sampling, remainder = in_tolerances(bias, tolerance)
     if not np.isfinite(off).all():
-        return Verdict(
-            "wrong", "h is too large to extrapolate from: a variance would be below 0. Halve it"
-        )
+        text = "h is too large to extrapolate from: a variance would be below 0. Halve it"
+        return Verdict("wrong", text)
     # Over all means and sds together, so that many coordinates do not make a false alarm.
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / off.size))
-    allowed = check_settings.ERRORS_ALLOWED
-    surely = np.where(off > bound * sampling, off - allowed * sampling - remainder, 0)
+    sampling_bound = check_settings.ERRORS_ALLOWED * sampling
+    doubt = sampling_bound + remainder
+    surely = np.where(off > bound * sampling, off - doubt, 0)
     if surely.max() >= 1:
         (shift, ratio), (shift_error, ratio_error) = bias.value, bias.error
         parts = worst_of(surely[1], surely[0], (ratio, ratio_error), (shift, shift_error), names)
-        return Verdict(
-            "wrong",
-            f"wrong at h: {'; '.join(parts)}. Take halved.extrapolated, or a step of "
-            f"{tolerable:.2g}",
-        )
-    doubt = allowed * sampling + remainder
+        cure = f"Take halved.extrapolated, or a step of {tolerable:.2g}"
+        return Verdict("wrong", f"wrong at h: {'; '.join(parts)}. {cure}")
     if (off + doubt).max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right at h within tolerance {within}")
     k = np.unravel_index(np.argmax(off + doubt), off.shape)
-    is_remainder = remainder[k] > max(allowed * sampling[k], 1 - off[k])
-    advice = "Halve h: more steps do not decide" if is_remainder else "Run longer"
+    is_remainder = remainder[k] > max(sampling_bound[k], 1 - off[k])
     return Verdict(
         "unsure",
         f"not decided: the {('mean', 'sd')[k[0]]} of {names[k[1]]} is {off[k]:.2g} tolerances off, "
         f"± {sampling[k]:.2g} by Monte Carlo error and {remainder[k]:.2g} by what extrapolation "
-        f"may leave. {advice}",
+        f"may leave. {'Halve h: more steps do not decide' if is_remainder else 'Run longer'}",
     )

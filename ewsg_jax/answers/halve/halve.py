@@ -16,10 +16,11 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, P, Position
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
-from ewsg_jax.draws.coordinates import Names, flattened, named
+from ewsg_jax.draws.coordinates import Names, chosen_names
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run.sample import raise_if_interrupted, sample
+from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.starts import check_starts, is_function
 from ewsg_jax.vectors.layout import Layout
@@ -42,10 +43,10 @@ def halve(
 ) -> Halved:
     """Measure the bias of a step size h, and extrapolate moments to h = 0 (Richardson).
 
-    Each chain of step h is paired with a chain that makes two steps of h/2 with the same noise, so
-    that their means and variances differ by little else than the bias. A bias of c h^p at h is
-    2^p/(2^p − 1) times the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) has none of it. Errors
-    include what higher orders may leave. A step of a pair takes the gradients of three steps.
+    Each chain of step h is paired with one that makes two steps of h/2 with the same noise, so that
+    their moments differ by little else than the bias. A bias of c h^p at h is 2^p/(2^p − 1) times
+    the difference, and (2^p m_{h/2} − m_h)/(2^p − 1) has none of it. Errors include what higher
+    orders may leave. A step of a pair takes the gradients of three steps.
 
     With full gradients p is 1 for `langevin`, `euler` and `exact`, and 2 for `splitting`,
     `palindrome` and the position of `semi_implicit`. With batches p is 1. If the bias is of
@@ -102,7 +103,7 @@ def halve(
     assert isinstance(kernel, Pair)
     checks.integer("num_chains", num_chains, minimum=settings.MIN_PAIRS)
     checks.integer("num_steps", num_steps)
-    burn_in = int(num_steps * settings.BURN_IN_SHARE) if burn_in is None else burn_in
+    burn_in = num_steps // 4 if burn_in is None else burn_in
     num_kept = num_steps - checks.integer("burn_in", burn_in, minimum=0)
     if num_kept < settings.MIN_KEPT_STEPS:
         raise ValueError(
@@ -112,30 +113,29 @@ def halve(
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
         checks.positive(name, value)
         checks.decay(name, value)
-    if names is not None:
-        checks.texts("names", names)
-    one, names = _first_position(key, position, num_chains, names)
+    layout, names = _coordinates(check_starts(key, position, num_chains, stacked=False), names)
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
     pair, end_of_first = coupled(kernel), burn_in + num_kept // 2
-    options: dict[str, Any] = {"keep": None, "moments": estimates.PAIR_MOMENTS}
-    options["progress"] = progress
-    # Two halves, whose moments R-hat compares.
-    first = raise_if_interrupted(
-        sample(
-            key, pair, start, data, end_of_first, num_chains=num_chains, burn_in=burn_in, **options
-        )
-    )
-    _check_enough_pairs(kernel, first.is_finite)
-    options |= {"state": first.state, "check_data": False}
-    second = raise_if_interrupted(
-        sample(key, pair, None, data, num_steps - end_of_first, **options)
-    )
-    both = first.concatenate(second)
-    # A pair counts with both chains or not at all.
-    num_lost = _check_enough_pairs(kernel, both.is_finite)
 
+    def run(position: Any, num_steps: int, **options: Any) -> Samples:
+        options |= {"keep": None, "moments": estimates.PAIR_MOMENTS, "progress": progress}
+        samples = raise_if_interrupted(sample(key, pair, position, data, num_steps, **options))
+        # A pair counts with both chains or not at all.
+        if samples.is_finite.sum() < settings.MIN_PAIRS:
+            raise ValueError(
+                "kernel must have a step size at which chains stay finite; got "
+                f"{kernel!r:.120}, of which {num_chains - samples.is_finite.sum()} of {num_chains} "
+                "pairs of chains did not"
+            )
+        return samples
+
+    # Two halves, whose moments R-hat compares.
+    first = run(start, end_of_first, num_chains=num_chains, burn_in=burn_in)
+    second = run(None, num_steps - end_of_first, state=first.state, check_data=False)
+    both = first.concatenate(second)
+    num_lost = num_chains - int(both.is_finite.sum())
     first_half, second_half, pairs = (
         estimates.pairs_of(part.moments, both.is_finite) for part in (first, second, both)
     )
@@ -143,17 +143,12 @@ def halve(
     moments = estimates.extrapolated(pairs, order, remainder_share(kernel, order))
     step_size = float(kernel.step_size(jnp.int32(0)))
     tolerable = estimates.tolerable_step(moments["bias"], step_size, order, tolerance)
-    if rhat <= CONVERGED:
-        num_pairs = num_chains - num_lost
-        verdict = estimates.judge_step(
-            moments["bias"], names, num_pairs, tolerable, tolerance, error_rate
-        )
-    else:
-        verdict = Verdict(
-            "unsure",
-            f"chains have not converged (R-hat {rhat_in_words(rhat, 2)}). Burn in longer, and run "
-            "longer",
-        )
+    verdict = estimates.judge_step(
+        moments["bias"], names, num_chains - num_lost, tolerable, tolerance, error_rate
+    )
+    if not rhat <= CONVERGED:
+        text = f"chains have not converged (R-hat {rhat_in_words(rhat, 2)}). Burn in longer, and "
+        verdict = Verdict("unsure", f"{text}run longer")
     # As in `check`: a pair that diverged after the burn-in had reached a region in which steps are
     # too large, which the other pairs have not seen; half of the pairs may have as well.
     is_cut = bool((both.diverged_at > burn_in).any() or 2 * num_lost >= num_chains)
@@ -164,8 +159,8 @@ def halve(
         verdict = verdict._replace(text=f"{verdict.text}. {lost}: left out")
 
     def like_position(name: str) -> Any:
-        kind, layout = Bias if name.endswith("bias") else Estimates, Layout.of(one)
         values = (*moments[name].value, *moments[name].error)
+        kind = Bias if name.endswith("bias") else Estimates
         return kind(*(layout.tree(x, np.float64) for x in values))
 
     return Halved(
@@ -189,31 +184,19 @@ def halve(
     )
 
 
-def _first_position(
-    key: Key, position: Any, num_chains: int, names: Names
-) -> tuple[Position, tuple[str, ...]]:
-    """Return zeros that are shaped like the start of a chain, and the name of each coordinate.
+def _coordinates(shapes: Position, names: Names) -> tuple[Layout, tuple[str, ...]]:
+    """Return how a position is a vector, and the names of its coordinates.
 
-    Names are checked here: an error after the run would cost the run.
+    Args:
+        shapes: the shapes of starts, with a leading axis of chains.
+        names: the names that were given; None for the places in the pytree.
     """
-    shapes = check_starts(key, position, num_chains, stacked=False)
-    for leaf in jax.tree.leaves(shapes):
-        if jnp.finfo(leaf.dtype).bits < settings.MIN_DTYPE_BITS:
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), shapes)
+    for leaf in jax.tree.leaves(one):
+        if leaf.dtype.itemsize < 4:
             raise ValueError(
                 f"position must be at least of float32: what rounding adds to half precision grows "
                 f"as the step falls, and is no bias of the step; got {leaf.dtype}"
             )
-    one = jax.tree.map(lambda x: np.zeros(x.shape[1:], x.dtype), shapes)
-    _, names = flattened(named(jax.tree.map(lambda x: x[None, None], one), "position"), names)
-    return one, names
-
-
-def _check_enough_pairs(kernel: Kernel, is_finite: np.ndarray) -> int:
-    """Return how many pairs of chains are lost; raise ValueError if too few are left."""
-    num_lost = int(np.sum(~is_finite))
-    if len(is_finite) - num_lost < settings.MIN_PAIRS:
-        raise ValueError(
-            f"kernel must have a step size at which chains stay finite; got {kernel!r:.120}, of "
-            f"which {num_lost} of {len(is_finite)} pairs of chains did not"
-        )
-    return num_lost
+    layout = Layout.of(one)
+    return layout, chosen_names(names, layout.names)

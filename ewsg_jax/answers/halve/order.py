@@ -44,26 +44,23 @@ def _order(dynamics: Any) -> int | None:
     return getattr(dynamics, "bias_order", None) if is_gaussian and not changes else None
 
 
-def remainder_share(kernel: Pair, order: int) -> float:
-    """Return which part of the difference of two moments the bias beyond the leading order may be.
-
-    It is the difference between extrapolations of orders p and p + 1, which two step sizes do not
-    distinguish: if a dynamics of order 2 has batches, of order 1, that may add little, and for
-    dynamics of your own. A dynamics of order 1 like that of its batches leaves less.
-    """
-    plain = without_metric(kernel.dynamics)[0]
-    if _order(plain) == order == 1 and not is_own(type(plain)):
-        return settings.REMAINDER_SHARE
-    return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)
-
-
 def order_of_noise(estimator: GradientEstimator, data: Data) -> float | None:
-    """Return the order in h of what minibatch noise adds to the bias.
-
-    It is ∞ for an estimator without noise, and None if it is unknown.
-    """
+    """Return the order of what minibatch noise adds: ∞ without noise, None if it is unknown."""
     # Both chains of a pair share one memory, so no step may change it.
     if changes_memory(estimator):
         return None
     model = noise_model_of(estimator, data)
     return None if model.unknown else model.order
+
+
+def remainder_share(kernel: Pair, order: int) -> float:
+    """Return which part of the difference of two moments the bias beyond the leading order may be.
+
+    It is the difference between extrapolations of orders p and p + 1, which two step sizes do not
+    distinguish: a dynamics of order 2 may have batches that add little, and one of your own may be
+    better than it says. A dynamics of order 1 like that of its batches leaves less.
+    """
+    plain = without_metric(kernel.dynamics)[0]
+    if _order(plain) == order == 1 and not is_own(type(plain)):
+        return settings.REMAINDER_SHARE
+    return 1 / (2**order - 1) - 1 / (2 ** (order + 1) - 1)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from ewsg_jax.answers.halve import settings
+from ewsg_jax.answers.check import settings
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.convergence import rhat_in_words
@@ -25,13 +25,8 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """The bias at a step size, with standard errors: pytrees like the position.
-
-    Attributes:
-        mean_shift: means less the extrapolated ones, in extrapolated standard deviations.
-        sd_ratio: standard deviations over the extrapolated ones.
-        mean_shift_error: the standard errors of the shifts.
-        sd_ratio_error: the standard errors of the ratios.
+    """Means less the extrapolated ones, in extrapolated standard deviations, and standard
+    deviations over the extrapolated ones, with standard errors.
     """
 
     mean_shift: Position
@@ -110,23 +105,14 @@ class Halved:
 
     def __repr__(self) -> str:
         lost = f" ({self.num_lost} lost)" if self.num_lost else ""
-        power = "h" if self.order == 1 else f"h^{self.order}"
-        lines = [
-            f"Halving: {self.verdict}",
-            f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, "
-            f"{self.num_kept:,} of {self.num_steps:,} steps kept, {self.data_passes:.3g} passes "
-            f"each; R-hat {rhat_in_words(self.rhat, 3)}",
-            f"bias of order {power}; common noise is worth runs {self.gain:.3g} times as long",
-        ]
         shift, ratio, shift_error, ratio_error = map(vector, vars(self.bias).values())
         half_shift, half_ratio, *_ = map(vector, vars(self.half_bias).values())
         mean, sd, mean_error, sd_error = map(vector, vars(self.extrapolated).values())
         # A mean may be off by twice as many tolerances.
         size = np.maximum(np.abs(ratio - 1), np.abs(shift) / 2)
-        shown = np.argsort(-size, kind="stable")[: settings.SHOWN_COORDINATES]
+        shown = np.argsort(-size, kind="stable")[: settings.TABLE_ROWS]
         heads = "sd too wide by", "at h/2", "mean off by (sd)", "at h/2", "extrapolated mean", "sd"
-        table = [("coordinate", *heads)]
-        table += [
+        rows = [
             (
                 self.names[i],
                 f"{100 * (ratio[i] - 1):.2f} ± {100 * ratio_error[i]:.2f} %",
@@ -138,7 +124,15 @@ class Halved:
             )
             for i in shown
         ]
-        lines += aligned(table)
+        lines = [
+            f"Halving: {self.verdict}",
+            f"{self.num_pairs} pairs of chains{lost} with h = {self.step_size:.4g} and h/2, "
+            f"{self.num_kept:,} of {self.num_steps:,} steps kept, {self.data_passes:.3g} passes "
+            f"each; R-hat {rhat_in_words(self.rhat, 3)}",
+            f"bias of order h{f'^{self.order}' if self.order > 1 else ''}; common noise is worth "
+            f"runs {self.gain:.3g} times as long",
+            *aligned([("coordinate", *heads), *rows]),
+        ]
         if len(shown) < len(self.names):
             lines.append(f"({len(shown)} of {len(self.names)} coordinates: the largest biases)")
         return "\n".join(lines)
