@@ -40,8 +40,6 @@ OF_MODEL = (
 CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent
 PAPERS_FOLDER = CHECKOUT / "benchmarks" / "papers"
 """The papers' experiments, which are there if the package lies in a checkout."""
-MIN_COMPILE_SECONDS = 0.05
-"""Compiled programs are kept on disk if they took at least so long, in seconds (set by hand)."""
 EXAMPLES = {
     "": """\
   python -m ewsg_jax plan breast_cancer --model logistic
@@ -106,7 +104,8 @@ def keep_programs() -> None:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(folder / "ewsg_jax" / "programs"))
     # A small program takes longer to compile than to read.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
+    # Programs that took so many seconds are kept on disk.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
 # What may be asked.

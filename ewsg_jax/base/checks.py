@@ -16,20 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax.base import checked_arrays, numeric
+from ewsg_jax.base import checked_arrays, limits, numeric
 from ewsg_jax.base.typing import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
-MAX_ROWS = 2**31 - 1
-"""Row numbers are int32."""
 MISSING = {
     "data": ": fill missing ones with 0 and give a column that is 1 for known values, which "
     "log_likelihood multiplies with; or, if log_likelihood leaves them out itself, give "
     "check_data=False"
 }
 """What to do about values that are not finite, by the argument."""
-MOST_OPTIONS = 12
-"""Names that a message lists."""
 
 
 def describe(value: object) -> str:
@@ -196,8 +192,8 @@ def one_of(name: str, value: object, options: Iterable[str]) -> None:
     """Check a choice among names; the message suggests the nearest."""
     options = tuple(options)
     if not isinstance(value, str) or value not in options:
-        shown = ", ".join(map(repr, options[:MOST_OPTIONS]))
-        more = f", … ({len(options)} in all)" if len(options) > MOST_OPTIONS else ""
+        shown = ", ".join(map(repr, options[: limits.LINES_SHOWN]))
+        more = f", … ({len(options)} in all)" if len(options) > limits.LINES_SHOWN else ""
         raise ValueError(
             f"{name} must be one of {shown}{more}; got {describe(value)}{nearest(value, options)}"
         )
@@ -340,9 +336,10 @@ def data(value: Data) -> int:
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
-    if n > MAX_ROWS:
+    if n > limits.INT32_MAX:
         raise ValueError(
-            f"{takes}, at most {MAX_ROWS:,} of them, whose numbers have 32 bits; got {n:,} rows"
+            f"{takes}, at most {limits.INT32_MAX:,} of them, whose numbers have 32 bits; got "
+            f"{n:,} rows"
         )
     return n
 

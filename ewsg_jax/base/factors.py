@@ -18,10 +18,8 @@ FACTOR_TAKES = (
 )
 
 MOST_ASYMMETRY = 1e-4
-"""How far from symmetric a matrix may be, as a share of its largest number: rounding of a
-covariance from draws in float32. Set by hand."""
-MOST_SKEWNESS = 1e-3
-"""How far a basis may be from orthonormal, in the numbers of Uᵀ U. Set by hand."""
+"""How far from symmetric a matrix may be, or an eigenvalue below 0, as a share of the largest
+number: rounding of a covariance from draws in float32. Set by hand."""
 
 
 class LowRank(NamedTuple):
@@ -291,7 +289,8 @@ def _of_low_rank(value: LowRank, takes: str) -> OfLowRank:
     _positive((diagonal, values), takes)
     if not checks.is_traced(basis):
         known = np.asarray(basis, np.float64)
-        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > MOST_SKEWNESS:
+        # So far from orthonormal a basis in float32 may be, in the numbers of Uᵀ U.
+        if np.abs(known.T @ known - np.eye(r)).max(initial=0.0) > 1e-3:
             raise ValueError(
                 f"{takes}, whose basis has orthonormal columns; got {shapes} with others"
             )

@@ -36,8 +36,6 @@ _CHANGED = jax.make_user_context(default_value=None)
 Inside a call it is a set, empty if no function does: no program is shared with the user's own calls
 outside.
 """
-MOST_SEARCHED_ITEMS = 4096
-"""Items of a container that are searched for functions. Set by hand."""
 
 
 Versions = dict[bytes, bytes | None]
@@ -141,7 +139,8 @@ def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
         ]
     elif callable(value) or function_digests.is_of_user(kind):
         yield value
-    for item in itertools.islice(inside, MOST_SEARCHED_ITEMS):
+    # Of a long container the first items are searched.
+    for item in itertools.islice(inside, 4096):
         yield from functions_in(item, seen)
 
 

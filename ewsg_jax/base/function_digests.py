@@ -19,7 +19,7 @@ Limits:
   (`globals()[name]`, `getattr(module, name)`).
 - Names are read from bytecode, whose instructions are those of Python 3.11 to 3.13.
 - Objects of the packages in `OPAQUE`, those that cannot be pickled, and arrays of JAX above
-  `MOST_DIGESTED_BYTES` are known by identity: a change inside them is not seen.
+  `limits.SMALL_BYTES` are known by identity: a change inside them is not seen.
 """
 
 import dis
@@ -37,6 +37,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from ewsg_jax.base import limits
+
 
 def _named(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -51,9 +53,6 @@ CONSTANT = frozenset(sys.stdlib_module_names) | _named(
 """Packages whose own globals nobody changes; what their functions are given is read too."""
 OPAQUE = _named("logging threading _thread io _io socket asyncio multiprocessing weakref _weakref")
 """Packages whose objects are known by identity: no numbers, and maybe half of the program."""
-MOST_DIGESTED_BYTES = 2**24
-"""Bytes (16 MiB) up to which an array of JAX is known by content, above by identity: it cannot
-change. Set by hand."""
 IMMUTABLE = (bool, int, float, complex, str, bytes, type(None))
 """Types whose values cannot change, and are written as they are."""
 ARRAYS = (jax.Array, np.ndarray, np.generic)
@@ -379,7 +378,7 @@ def _content_of(value: jax.Array) -> bytes:
             if jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
             else value
         )
-        if plain.nbytes > MOST_DIGESTED_BYTES:
+        if plain.nbytes > limits.SMALL_BYTES:
             return _number()
         raw = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
         head = f"{value.dtype} {plain.weak_type} {value.shape}".encode()

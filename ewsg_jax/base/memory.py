@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ewsg_jax.base import limits
+
 try:
     import resource
 except ImportError:  # on Windows
@@ -13,9 +15,6 @@ except ImportError:  # on Windows
 
 COPIES_OF_THE_STATE = 3
 """The one to replay from, the one that moves, and what a step makes of it."""
-UNCHECKED_BYTES = 2**24
-"""Bytes (16 MiB) up to which the system is not asked: that takes a tenth of a short call. Set by
-hand."""
 
 
 class Needs(NamedTuple):
@@ -57,7 +56,7 @@ def check(needs: Needs, num_chains: int, limit: int | None) -> None:
         ]
     for where, needed, free in rooms:
         # The system is asked only if it may matter.
-        room = limit if limit is not None else free() if needed > UNCHECKED_BYTES else None
+        room = limit if limit is not None else free() if needed > limits.SMALL_BYTES else None
         if room is not None and needed > room:
             got = f"{_size(room)}{' that is free' if limit is None else ''}"
             raise ValueError(

@@ -20,8 +20,6 @@ from ewsg_jax.base.needs import Need
 
 C = TypeVar("C", bound=type)
 Function = TypeVar("Function")
-MOST_PRINTED_ARRAYS = 8
-"""Arrays of a pytree up to which `repr` writes them one by one. Set by hand."""
 
 
 def static(**options: Any) -> Any:
@@ -201,7 +199,8 @@ def text(value: Any) -> str:
         return str(np.asarray(value)) if value.ndim == 0 else f"<{value.dtype}{list(value.shape)}>"
     arrays, kind = _arrays_in(value), type(value)
     # Such as the parameters of a network.
-    if arrays and (arrays > MOST_PRINTED_ARRAYS or kind not in (dict, list, tuple)):
+    # Up to eight arrays are written one by one.
+    if arrays and (arrays > 8 or kind not in (dict, list, tuple)):
         return f"<{kind.__name__} of {arrays} arrays>"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key!r}: {text(item)}' for key, item in value.items())}}}"

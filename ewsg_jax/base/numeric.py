@@ -14,14 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.base import limits
 from ewsg_jax.base.warn import warn
 
-RANGE_CHUNK_NUMBERS = 2**20
-"""Numbers whose least and largest are found at once, which bounds the memory. Set by hand."""
 MOST_ROUNDING = 5e-4
 """Rounding of a column, as a share of its range, beyond which a warning says so. Set by hand."""
-CONSTANT_COLUMN_SHARE = 1e-12
-"""Range of a column, as a share of its largest number, below which it is rounding in 64 bits."""
 X64 = "jax.config.update('jax_enable_x64', True) before arrays are made"
 TEXT = "give each string a number, as numpy.unique(…, return_inverse=True)[1] does"
 TIME = (
@@ -56,8 +53,6 @@ TABLES = {
     "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
 }
 """What to do with tables of other libraries; `TABLE_ADVICE` for all others."""
-MOST_NAMED_COLUMNS = 4
-"""Columns of a table that a message names. Set by hand."""
 
 
 def is_whole(value: object) -> bool:
@@ -131,8 +126,8 @@ def summary(value: Any) -> str | None:
     kind = f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
     columns = columns_of(value)
     if columns is not None:
-        shown = ", ".join(f"{name} ({dtype})" for name, dtype in columns[:MOST_NAMED_COLUMNS])
-        more = f", … ({len(columns)} in all)" if len(columns) > MOST_NAMED_COLUMNS else ""
+        shown = ", ".join(f"{name} ({dtype})" for name, dtype in columns[: limits.NAMES_SHOWN])
+        more = f", … ({len(columns)} in all)" if len(columns) > limits.NAMES_SHOWN else ""
         return f"{kind} with columns {shown}{more}" if columns else f"{kind} without columns"
     if type(value).__module__.split(".")[0] not in LIBRARIES:
         return None
@@ -199,7 +194,7 @@ def _check_reals(
         return
     span = high - low
     is_coarse = size * float(info.eps) / 2 > MOST_ROUNDING * span
-    suspects = (span > CONSTANT_COLUMN_SHARE * size) & is_coarse
+    suspects = (span > limits.FLOAT64_ROUNDING * size) & is_coarse
     for column in np.flatnonzero(suspects):
         flat = array.reshape(len(array), -1)[:, column].astype(np.float64)
         off = float(np.nanmax(np.abs(flat - flat.astype(narrow).astype(np.float64))))
@@ -230,7 +225,7 @@ def _ranges(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
-    length = max(1, RANGE_CHUNK_NUMBERS // max(1, rows.shape[1]))
+    length = max(1, limits.NUMBERS_AT_ONCE // max(1, rows.shape[1]))
     for first in range(0, len(rows), length):
         yield rows[first : first + length]
 

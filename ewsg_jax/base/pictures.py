@@ -6,9 +6,6 @@ from typing import Any
 from ewsg_jax.base import optional
 from ewsg_jax.base.files import path_of
 
-DPI = 150
-"""Dots per inch of figures that are written."""
-
 
 def blank(width: float, height: float, path: str | os.PathLike[str] | None = None) -> Any:
     """Return a figure to draw in, of a size in inches.
@@ -19,7 +16,7 @@ def blank(width: float, height: float, path: str | os.PathLike[str] | None = Non
         path_of(path)
     backend = optional.module("matplotlib.backends.backend_agg", "a figure")
     figure = optional.module("matplotlib.figure", "a figure").Figure(
-        figsize=(width, height), dpi=DPI, layout="constrained"
+        figsize=(width, height), dpi=150, layout="constrained"
     )
     backend.FigureCanvasAgg(figure)
     return figure

@@ -11,13 +11,6 @@ import time
 import warnings
 from typing import Any, Self
 
-BAR_CHARACTERS = 24
-"""Length of the bar."""
-REDRAW_SECONDS = 0.2
-"""Least time between two states of the bar. Set by hand."""
-LAST_SPEED_WEIGHT = 0.2
-"""Weight of the last measured speed in the running mean of speeds. Set by hand."""
-
 
 class Progress:
     """A bar over the steps of a run."""
@@ -56,18 +49,20 @@ class Line:
         """Advance by the steps made."""
         self._done += steps
         now = time.monotonic()
-        if now - self._at < REDRAW_SECONDS:
+        # The bar is drawn at most five times a second.
+        if now - self._at < 0.2:
             return
         speed = (self._done - self._shown) / (now - self._at)
-        weight = LAST_SPEED_WEIGHT if self._speed else 1.0
+        # A running mean of speeds.
+        weight = 0.2 if self._speed else 1.0
         self._speed += weight * (speed - self._speed)
         self._shown, self._at = self._done, now
         self._write(self._text())
 
     def _text(self) -> str:
         share = min(1.0, self._done / max(1, self._total))
-        filled = round(BAR_CHARACTERS * share)
-        bar = "#" * filled + "-" * (BAR_CHARACTERS - filled)
+        filled = round(24 * share)
+        bar = "#" * filled + "-" * (24 - filled)
         left = (self._total - self._done) / self._speed if self._speed else 0.0
         return f"{bar} {100 * share:3.0f} % of {self._total:,} steps, {spelled(left)} left"
 

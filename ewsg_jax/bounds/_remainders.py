@@ -7,20 +7,17 @@ import jax.numpy as jnp
 
 from ewsg_jax.base.typing import Array
 
-SERIES_RADIUS = 0.5
-"""|x| below which the series is used; above it the closed form loses few digits. Set by hand."""
-SERIES_TERMS = 14
-"""Terms of the series: 0.5¹⁴/14! is below the rounding of float64."""
-
 
 def exponential(x: Array, order: int) -> Array:
     """Return e^x − Σ_{j<order} x^j / j!, to full relative precision."""
     tail = jnp.ones_like(x)
-    for j in range(order + SERIES_TERMS, order, -1):
+    # 14 terms: 0.5¹⁴/14! is below the rounding of float64.
+    for j in range(order + 14, order, -1):
         tail = 1 + x / j * tail
     series = x**order / math.factorial(order) * tail
     closed = jnp.expm1(x) - sum(x**j / math.factorial(j) for j in range(1, order))
-    return jnp.where(jnp.abs(x) < SERIES_RADIUS, series, closed)
+    # Above, the closed form loses few digits.
+    return jnp.where(jnp.abs(x) < 0.5, series, closed)
 
 
 def log_partition(predictors: Array, change: Array) -> Array:

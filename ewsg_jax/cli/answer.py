@@ -10,7 +10,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Key, PyTree
-from ewsg_jax.cli.console import DOUBTFUL, STATUS_OF, WRONG
+from ewsg_jax.cli.console import STATUS_OF, Exit
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
@@ -18,8 +18,6 @@ from ewsg_jax.run.request import num_steps_of
 
 PRICED_ESS = 1_000
 """Effective draws of the run whose cost a plan prints: enough for quantiles (set by hand)."""
-MAX_WEIGHTS_SHOWN = 30
-"""Weights that a table in the terminal shows: a screen (set by hand)."""
 MIN_DRAWS_TO_CHECK = 8
 """Draws of a chain from which on draws are checked (set by hand)."""
 
@@ -97,7 +95,8 @@ def weights(problem: Regression, draws: np.ndarray) -> list[str]:
         header += ["mean, unscaled", "sd, unscaled"]
         unscaled = _moments(problem.original.names, problem.original.of(draws))
         rows = {name: rows.get(name, ["", ""]) + of for name, of in unscaled.items()}
-    shown = [[name, *row] for name, row in rows.items()][:MAX_WEIGHTS_SHOWN]
+    # A screen.
+    shown = [[name, *row] for name, row in rows.items()][:30]
     more = len(rows) - len(shown)
     return aligned([header, *shown]) + [f"({more} more, which are not shown)"] * (more > 0)
 
@@ -146,10 +145,10 @@ def judge(
     leaf = np.asarray(jax.tree.leaves(draws.position if is_run else draws)[0])
     alive = draws.is_finite if is_run else np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim)))
     if not np.any(alive):
-        return Judgement(WRONG, "WRONG: every chain diverged. Take smaller steps")
+        return Judgement(Exit.WRONG, "WRONG: every chain diverged. Take smaller steps")
     if leaf.shape[1] < MIN_DRAWS_TO_CHECK:
         few = f"UNSURE: too few draws to check, {leaf.shape[1]} of a chain. Run longer"
-        return Judgement(DOUBTFUL, few)
+        return Judgement(Exit.DOUBTFUL, few)
     options |= {"tolerance": tolerance, "names": problem.names}
     report = ewsg.check(key, draws, problem.posterior, problem.train, **options)
     # The verdict on draws that are right begins with that word.

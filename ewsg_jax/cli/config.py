@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.kernels.record import METHODS
 
 T = TypeVar("T")
@@ -43,10 +43,6 @@ RESERVED = (REFERENCE, "names", "unscaled names", "file", "allow_pickle")
 """Names that draws.npz needs for itself."""
 PASSES, UNSCALED = ".data_passes", ".unscaled"
 """What ends the names of other arrays of a run that stand there."""
-MOST_SEED = 2**32 - 1
-"""jax takes the last 32 bits of a seed: two seeds that agree in them would be one."""
-MAX_CONFIG_STEPS = 2**31 - 1
-"""Steps are counted in 32 bits."""
 SEED_LINE = re.compile(r"^[ \t]*seed[ \t]*=[ \t]*(?P<seed>[^\s#]+)", re.M)
 RUN_LINE = re.compile(r"^[ \t]*\[[ \t]*run[ \t]*\][ \t]*(?:#.*)?$", re.M)
 """Lines of a configuration that may say its seed, or begin the table that takes one."""
@@ -85,7 +81,8 @@ NOT_EMPTY = Allowed("not empty", bool)
 
 Count = Annotated[int, at_least(1)]
 Positive = Annotated[float, POSITIVE]
-Seed = Annotated[int, at_least(0), at_most(MOST_SEED)]
+# jax takes the last 32 bits of a seed: two seeds that agree in them would be one.
+Seed = Annotated[int, at_least(0), at_most(2**32 - 1)]
 
 
 # The tables of a file.
@@ -149,7 +146,7 @@ class Reference:
 
     step_size: float
     friction: float
-    num_steps: Annotated[int, at_least(1), at_most(MAX_CONFIG_STEPS)]
+    num_steps: Annotated[int, at_least(1), at_most(limits.INT32_MAX)]
     burn_in: Annotated[int, at_least(0)] = 0
     num_draws: Count = 1000
     num_chains: Count = 8

@@ -6,6 +6,7 @@ piped into a file.
 
 import argparse
 import contextlib
+import enum
 import os
 import re
 import sys
@@ -16,18 +17,31 @@ from typing import Any, NoReturn
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.cli.config import ConfigError, value_of
 
-OK, FAILED, USAGE_ERROR, LOST, DOUBTFUL, WRONG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+class Exit(enum.IntEnum):
+    """The exit status of a command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE_ERROR = 2
+    LOST = 3
+    DOUBTFUL = 4
+    WRONG = 5
+    INTERRUPTED = 130
+
+
 EXIT_STATUS = {
-    OK: "done; of plan and check: trusted, and right within tolerance",
-    FAILED: "of `reproduce all`: an experiment could not be made, for data are not there",
-    USAGE_ERROR: "a wrong argument, configuration or file, or a package that is missing",
-    LOST: "one of several processes ended early",
-    DOUBTFUL: "of plan: not trusted; of plan and check: too few draws to decide",
-    WRONG: "of plan and check: the draws are wrong beyond Monte Carlo error",
-    INTERRUPTED: "interrupted (Ctrl-C); the draws so far are written, and the same command resumes",
+    Exit.OK: "done; of plan and check: trusted, and right within tolerance",
+    Exit.FAILED: "of `reproduce all`: an experiment could not be made, for data are not there",
+    Exit.USAGE_ERROR: "a wrong argument, configuration or file, or a package that is missing",
+    Exit.LOST: "one of several processes ended early",
+    Exit.DOUBTFUL: "of plan: not trusted; of plan and check: too few draws to decide",
+    Exit.WRONG: "of plan and check: the draws are wrong beyond Monte Carlo error",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); the draws so far are written, and the same command "
+    "resumes",
 }
 """What each exit status says."""
-STATUS_OF = {"right": OK, "unsure": DOUBTFUL, "wrong": WRONG}
+STATUS_OF = {"right": Exit.OK, "unsure": Exit.DOUBTFUL, "wrong": Exit.WRONG}
 """The exit status of an outcome of `ewsg_jax.check`."""
 
 
@@ -92,13 +106,13 @@ def refuse(what: object, error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         what, line = error.filename, error.strerror
     print(f"ewsg_jax: error: {f'{what}: ' if what else ''}{line}", file=sys.stderr)
-    return USAGE_ERROR
+    return Exit.USAGE_ERROR
 
 
 def interrupted(what: str) -> int:
     """Say in one line what an interrupt ended, and return the exit status."""
     print(f"\newsg_jax: interrupted: {what}", file=sys.stderr)
-    return INTERRUPTED
+    return Exit.INTERRUPTED
 
 
 def warn_in_a_line() -> None:
@@ -125,7 +139,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the line, and end with the exit status of a wrong argument."""
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(Exit.USAGE_ERROR)
 
 
 def exit_status() -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ewsg_jax import datasets
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.datasets import Dataset
 from ewsg_jax.datasets._dataset import INTERCEPT
@@ -26,10 +26,6 @@ from ewsg_jax.datasets._dataset import INTERCEPT
 SUFFIXES = (".csv", ".npz")
 OF_ROWS = ("x", "y", "feature_names")
 """Arrays of a .npz file that are read."""
-MAX_CLASSES = 1_000
-"""Different values of a response above which they are no classes (set by hand)."""
-MAX_VALUES_SHOWN = 8
-"""Values that an error message shows (set by hand)."""
 Rows = tuple[np.ndarray, np.ndarray, Sequence[str]]
 """Features (n, d), a response (n,) and the features' names."""
 
@@ -180,7 +176,9 @@ def _check_different(path: Path, names: Sequence[str]) -> None:
 
 def shown(values: Sequence[object]) -> str:
     """Return the first of some values, for an error message."""
-    return ", ".join(map(str, values[:MAX_VALUES_SHOWN])) + ", …" * (len(values) > MAX_VALUES_SHOWN)
+    return ", ".join(map(str, values[: limits.NAMES_SHOWN])) + ", …" * (
+        len(values) > limits.NAMES_SHOWN
+    )
 
 
 def is_number(cell: str) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import jax
 
 import ewsg_jax as ewsg
+from ewsg_jax.base import limits
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.cli import processes
 from ewsg_jax.cli.answer import Judgement, judge
-from ewsg_jax.cli.config import MAX_CONFIG_STEPS, REFERENCE, Config, ConfigError, MethodConfig
-from ewsg_jax.cli.console import DOUBTFUL, Console
+from ewsg_jax.cli.config import REFERENCE, Config, ConfigError, MethodConfig
+from ewsg_jax.cli.console import Console, Exit
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.diagnostics import GradientNoise
 from ewsg_jax.gradients._protocol import uses_batches
@@ -20,13 +21,11 @@ from ewsg_jax.rows._view import num_rows
 from ewsg_jax.run.checkpoint import RUN_FILE
 from ewsg_jax.run.request import steps_reaching, steps_within
 
-CHECKPOINT_SECONDS = 30.0
-"""Seconds between checkpoints, which a kill loses at most (set by hand)."""
 DEFAULT_TOLERANCE = 0.05
 """Relative error of a standard deviation that a check tolerates by default, as `ewsg_jax.check`."""
 
 
-NO_DRAW = Judgement(DOUBTFUL, "UNSURE: no draw was kept")
+NO_DRAW = Judgement(Exit.DOUBTFUL, "UNSURE: no draw was kept")
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,9 @@ class PlannedRun:
     tolerance: float = DEFAULT_TOLERANCE
 
     def __post_init__(self) -> None:
-        if self.num_steps > MAX_CONFIG_STEPS:
+        if self.num_steps > limits.INT32_MAX:
             raise ConfigError(
-                f"{self.label}: a run takes at most {MAX_CONFIG_STEPS} steps; got {self.num_steps}"
+                f"{self.label}: a run takes at most {limits.INT32_MAX} steps; got {self.num_steps}"
             )
         if self.num_steps - self.burn_in < 1:
             raise ConfigError(
@@ -182,7 +181,7 @@ def execute(
         try:
             judgement = judge(check_key, samples, problem, plan.tolerance)
         except ValueError as error:
-            judgement = Judgement(DOUBTFUL, f"UNSURE: {error}")
+            judgement = Judgement(Exit.DOUBTFUL, f"UNSURE: {error}")
         return Result(
             plan,
             samples,
@@ -207,6 +206,7 @@ def _sampled(
                 f"{plan.label}: {error}: remove {checkpoint} to start this run again"
             ) from error
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    # What a kill loses at most, in seconds.
     return ewsg.sample(
         key,
         plan.kernel,
@@ -218,7 +218,7 @@ def _sampled(
         thin=plan.thin,
         shared_minibatch=plan.shared_minibatch,
         checkpoint=checkpoint,
-        checkpoint_every=CHECKPOINT_SECONDS,
+        checkpoint_every=30.0,
         **options,
     )
 

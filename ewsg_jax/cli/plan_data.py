@@ -18,7 +18,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.cli import answer
 from ewsg_jax.cli.config import ConfigError, MethodConfig, build
-from ewsg_jax.cli.console import DOUBTFUL, OK, Console
+from ewsg_jax.cli.console import Console, Exit
 from ewsg_jax.cli.plan import Job, PlannedRun, keys_of
 from ewsg_jax.cli.problem import PlanArguments, Regression, prepare
 from ewsg_jax.cli.results import Folder
@@ -49,8 +49,6 @@ HELP = {
 """What each option is."""
 NAME = "plan"
 """What the run is called: in draws.npz, for one."""
-MIN_DRAWS_KEPT = 1_000
-"""Draws of a chain that are kept, at least."""
 
 
 def arguments_of(table: dict[str, Any]) -> PlanArguments:
@@ -83,7 +81,7 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
     folder = None if output is None else Folder(output)
     planned = _planned(arguments, problem, console)
     problem = dataclasses.replace(problem, start=planned.start, mode=planned.mode)
-    status = OK if planned.is_trusted else DOUBTFUL
+    status = Exit.OK if planned.is_trusted else Exit.DOUBTFUL
     for line in [
         *answer.of_plan(planned, problem),
         *answer.gaussian_of(planned, problem),
@@ -97,7 +95,7 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
         method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(planned)}),
         kernel=planned.kernel,
         num_chains=arguments.num_chains,
-        num_draws=MIN_DRAWS_KEPT,
+        num_draws=1_000,
         num_steps=answer.steps_of(planned, arguments.ess),
         burn_in=planned.burn_in,
         tolerance=arguments.tolerance,

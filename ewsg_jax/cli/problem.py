@@ -29,15 +29,6 @@ from ewsg_jax.cli.config import (
 from ewsg_jax.datasets import Dataset, Standardisation, split, standardisation
 from ewsg_jax.datasets._table import checksum
 
-MODE_TOLERANCE = 1e-3
-"""Distance from the mode, in posterior standard deviations, at which the search for it ends: small
-compared with the Monte Carlo error of any run.
-"""
-EXACT_FIT = 1e-6
-"""Root of the residual sum of squares over that of the response, below which a line fits exactly: a
-noise scale of rounding errors would follow (set by hand).
-"""
-
 
 @dataclass(frozen=True)
 class PlanArguments:
@@ -148,8 +139,9 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Arra
     with warnings.catch_warnings():
         # A search that failed is reported below, with what to do in a configuration.
         warnings.simplefilter("ignore", RuntimeWarning)
+        # In posterior sds: small compared with the Monte Carlo error of any run.
         mode = ewsg.find_mode(
-            jax.random.key(0), posterior, start, rows, tolerance=MODE_TOLERANCE, progress=False
+            jax.random.key(0), posterior, start, rows, tolerance=1e-3, progress=False
         )
     if not np.isfinite(mode.distance):
         raise ConfigError(
@@ -269,7 +261,7 @@ def _response(arguments: PlanArguments, y: np.ndarray) -> tuple[np.ndarray, tupl
         return codes, (), f"class {one!r} is 1, {zero!r} is 0"
     if arguments.model == "softmax":
         advice = "; --model linear takes numbers"
-        codes, classes = data_file.coded(y, data_file.MAX_CLASSES, advice)
+        codes, classes = data_file.coded(y, 1_000, advice)
         return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
     for value in y.tolist():
         if not data_file.is_number(value) or not math.isfinite(float(value)):
@@ -304,7 +296,8 @@ def _residual_scale(data: Dataset) -> float:
     weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
     freedom = data.num_rows - int(rank)
     left = float(np.sum((data.y - data.x @ weights) ** 2))
-    if freedom < 1 or left <= EXACT_FIT**2 * float(np.sum(data.y**2)):
+    # A line that fits exactly: a noise scale of rounding errors would follow.
+    if freedom < 1 or left <= 1e-12 * float(np.sum(data.y**2)):
         raise ConfigError(
             f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
             f"and {data.x.shape[1]} weights that could say it"

@@ -18,17 +18,11 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from ewsg_jax.cli.config import ConfigError
-from ewsg_jax.cli.console import LOST
+from ewsg_jax.cli.console import Exit
 
 PLACE = "EWSG_JAX_PROCESS"
 """The variable that says to a process which it is, of how many, and the port of the first one:
 "1/2/29511".
-"""
-ENDING_SECONDS = 20.0
-"""Seconds that the other processes have to end after the first one has (set by hand)."""
-CONNECTING_SECONDS, SILENT_SECONDS = 120, 30
-"""Seconds to wait for the others at the start, and to believe a silent process to be alive (set by
-hand).
 """
 
 
@@ -51,9 +45,10 @@ def join(count: int) -> None:
     Raises:
         ConfigError: there are more or fewer than `count`.
     """
+    # Seconds to wait for the others at the start, and to believe a silent one to be alive.
     options: dict[str, Any] = {
-        "initialization_timeout": CONNECTING_SECONDS,
-        "heartbeat_timeout_seconds": SILENT_SECONDS,
+        "initialization_timeout": 120,
+        "heartbeat_timeout_seconds": 30,
     }
     address = None
     if PLACE in os.environ:
@@ -131,7 +126,7 @@ def launch(count: int, words: Sequence[str], folder: Path) -> int:
         "on any number of them",
         file=sys.stderr,
     )
-    return LOST
+    return Exit.LOST
 
 
 def _wait(processes: list[subprocess.Popen]) -> dict[int, int]:
@@ -146,6 +141,7 @@ def _wait(processes: list[subprocess.Popen]) -> dict[int, int]:
             if status is not None and number not in ended:
                 ended[number] = status
                 # The others would wait for a lost one until JAX notices.
-                limit = min(limit, time.monotonic() + (ENDING_SECONDS if status >= 0 else 0))
+                # The other processes have so many seconds to end after the first one has.
+                limit = min(limit, time.monotonic() + (20.0 if status >= 0 else 0))
         time.sleep(0.05)
     return ended

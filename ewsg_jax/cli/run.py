@@ -11,7 +11,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.base import checks
 from ewsg_jax.cli import processes, report
 from ewsg_jax.cli.config import PASSES, UNSCALED, ConfigError, is_same, load
-from ewsg_jax.cli.console import DOUBTFUL, INTERRUPTED, OK, Console
+from ewsg_jax.cli.console import Console, Exit
 from ewsg_jax.cli.plan import Job, Result, execute, plans_of
 from ewsg_jax.cli.problem import of_config
 from ewsg_jax.cli.results import Folder, file_name
@@ -31,7 +31,8 @@ def run(path: Path, output: Path, seed: int | None, console: Console) -> int:
     plans = plans_of(config, problem)
     job = Job(config.title, config.note, config.run.seed, text, problem, plans)
     # Methods that are wrong may be what is compared.
-    return INTERRUPTED if carry_out(job, Folder(output), console) == INTERRUPTED else OK
+    status = carry_out(job, Folder(output), console)
+    return Exit.INTERRUPTED if status == Exit.INTERRUPTED else Exit.OK
 
 
 def carry_out(job: Job, folder: Folder, console: Console) -> int:
@@ -70,8 +71,8 @@ def carry_out(job: Job, folder: Folder, console: Console) -> int:
         _end(folder, job, results, interrupted, console)
         if not interrupted:
             shutil.rmtree(checkpoints, ignore_errors=True)
-    worst = max((result.judgement.status for result in results), default=DOUBTFUL)
-    return INTERRUPTED if interrupted else worst
+    worst = max((result.judgement.status for result in results), default=Exit.DOUBTFUL)
+    return Exit.INTERRUPTED if interrupted else worst
 
 
 def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:

@@ -12,14 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Data, PyTree
 from ewsg_jax.datasets._dataset import Dataset
 
-NULL = 1e-8
-"""Directions whose variance is below this share of the largest are dropped: rounding, not data."""
-ROUNDING = 1e-12
-"""A standard deviation below this share of the largest value is none: a constant's, by rounding."""
 A_DATASET = "a Dataset (as ewsg_jax.datasets.load and split return)"
 
 
@@ -133,7 +129,7 @@ def standardisation(train: object) -> Standardisation:
     # Compared with the largest value, whatever the unit: 1e-19 coulomb may vary by much.
     low, high = (np.asarray(end, np.float64) for end in (x.min(axis=0), x.max(axis=0)))
     largest = np.maximum(np.abs(low), np.abs(high))
-    constant = scale <= ROUNDING * largest
+    constant = scale <= limits.FLOAT64_ROUNDING * largest
     factor = np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
     return Standardisation(mean, factor, getattr(train, "feature_names", None))
 
@@ -225,7 +221,8 @@ def whiten(train: Dataset, test: Dataset) -> Whitened:
     centred = train.x - mean
     variances, directions = np.linalg.eigh(centred.T @ centred / train.num_rows)
     order = np.argsort(variances)[::-1]
-    kept = order[variances[order] > NULL * variances[order[0]]]
+    # Directions whose variance is below this share of the largest are rounding, not data.
+    kept = order[variances[order] > 1e-8 * variances[order[0]]]
     if not kept.size:
         raise ValueError(
             "train must have features that vary over its rows; every one is constant; got "

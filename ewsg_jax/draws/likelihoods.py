@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.freshness import reads_now
-from ewsg_jax.base.memory import UNCHECKED_BYTES, free_on_the_host
+from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.typing import Data, PyTree
 from ewsg_jax.draws.predict import prepare, run
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
@@ -86,7 +86,7 @@ def row_chunks(data: Data, chunk_size: int) -> Iterator[tuple[Data, int]]:
 
 def _check_fits(num_draws: int, num_rows: int, itemsize: int) -> None:
     needed = num_draws * num_rows * itemsize
-    free = free_on_the_host() if needed * LOO_COPIES > UNCHECKED_BYTES else None
+    free = free_on_the_host() if needed * LOO_COPIES > limits.SMALL_BYTES else None
     if free is not None and needed * LOO_COPIES > free:
         raise ValueError(
             f"data must be so few rows that {num_draws:,} draws × {num_rows:,} rows fit in memory, "

@@ -26,11 +26,6 @@ import jax.numpy as jnp
 from ewsg_jax.base import products
 from ewsg_jax.base.typing import Array, PyTree, Scalar
 
-MOST_PAIR_ROUNDINGS = 64
-"""A pair is left out if this many roundings would hide its curvature: roundings of the terms of
-sᵀBs, or of the largest I − Pᵀ Q so far. Set by hand.
-"""
-
 
 class PairFactor(NamedTuple):
     """S = √γ_H (I − Pᵀ Q).
@@ -81,7 +76,9 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
     # Column k: B s_k, as coefficients of the s and the y. B ← B − (Bs)(Bs)ᵀ/sᵀBs + y yᵀ/sᵀy.
     b_s = jnp.concatenate([identity / gamma, zero])
     terms, largest = jnp.diagonal(s_s) / gamma, gamma
-    rounding = MOST_PAIR_ROUNDINGS * jnp.finfo(dtype).eps
+    # A pair is left out if 64 roundings would hide its curvature: of the terms of sᵀBs, or of the
+    # largest I − Pᵀ Q so far.
+    rounding = 64 * jnp.finfo(dtype).eps
     inverse, rows = jnp.zeros(count, dtype), jnp.zeros((count, 2 * count), dtype)
     for k in range(count):
         s_b_s = products.matmul(by_s[k], b_s)

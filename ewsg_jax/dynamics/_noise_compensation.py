@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.factors import MOST_ASYMMETRY
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.rng import NoiseKind
 from ewsg_jax.base.typing import Array, Hyperparameter, Key, Position, PyTree
@@ -26,10 +27,6 @@ from ewsg_jax.dynamics._protocol import GradientAt
 from ewsg_jax.dynamics._underdamped import UnderdampedState, checked
 from ewsg_jax.gradients._covariance import Congruent, Covariance
 from ewsg_jax.gradients._protocol import Estimate
-
-COVARIANCE_ROUNDING = 1e-4
-"""How far below 0 an eigenvalue of a user's covariance may be, as a share of the largest, and how
-far from symmetric its numbers: rounding of a covariance from draws in float32. Set by hand."""
 
 
 @module
@@ -123,10 +120,10 @@ def checked_covariance(covariance: Covariance | Array) -> Covariance:
     if not np.isfinite(known).all():
         raise ValueError(f"{takes}; got one that is not finite")
     if matrix.ndim == 2 and not np.allclose(
-        known, known.T, rtol=0, atol=COVARIANCE_ROUNDING * np.abs(known).max()
+        known, known.T, rtol=0, atol=MOST_ASYMMETRY * np.abs(known).max()
     ):
         raise ValueError(f"{takes}; got one that is not symmetric")
     values = np.asarray(factored.matrix, np.float64)
-    if values.size and values.min() < -COVARIANCE_ROUNDING * values.max():
+    if values.size and values.min() < -MOST_ASYMMETRY * values.max():
         raise ValueError(f"{takes}; got one with the eigenvalue {values.min():.3g}")
     return factored._replace(matrix=jnp.maximum(factored.matrix, 0))

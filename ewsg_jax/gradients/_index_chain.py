@@ -24,9 +24,6 @@ LogWeight = Callable[[Estimate], Array]
 Visit = tuple[tuple[Array, Array], Array]
 """Number of the current batch, its log weight, and how many proposals were accepted so far."""
 
-MAX_UNROLLED_PROPOSALS = 16
-"""Proposals up to which the index chain is compiled without a loop; set by hand."""
-
 
 class ChainDraw(NamedTuple):
     """Randomness of the index chain: M+1 batches and the logs of M uniform numbers.
@@ -60,7 +57,8 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
 
     proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
     # Short chains are unrolled: a step is a few comparisons.
-    unroll = max(1, min(length, MAX_UNROLLED_PROPOSALS))
+    # A few proposals are compiled without a loop.
+    unroll = max(1, min(length, 16))
     first = ((jnp.int32(0), log_weights[0]), jnp.int32(0))
     ((chosen, at_end), accepted), _ = jax.lax.scan(step, first, proposed, unroll=unroll)
     # Only now is a whole estimate copied: the chain itself carries a number.

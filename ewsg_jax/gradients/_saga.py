@@ -37,8 +37,6 @@ from ewsg_jax.rows._view import CHUNK_SIZE, fetched, fold_over_rows, map_over_ro
 
 MEMORY_LIMIT = 4 * 2**30
 """Default of the bytes that the tables of all chains may take: set by hand, what most GPUs have."""
-ROWS_PER_COMPENSATED_SUM = 64
-"""Rows that the first sum adds between two corrections of its rounding: about a batch, by hand."""
 
 
 class SAGAMemory(NamedTuple):
@@ -106,7 +104,8 @@ class SAGA(SplitEstimator[P]):
             return pytrees.add_with_error(*total, self.posterior.sum_of_rows(*rows))
 
         # The sum of the table as it is stored, after rounding to its dtype.
-        gradient, error = fold_over_rows(add, (zero, zero), (table, data), ROWS_PER_COMPENSATED_SUM)
+        # Rounding is corrected every 64 rows, about a batch.
+        gradient, error = fold_over_rows(add, (zero, zero), (table, data), 64)
         return SAGAMemory(table, gradient, error)
 
     def propose(

@@ -22,8 +22,6 @@ FROM_RECORD = {
 """How sections begin; what the docstring itself has under that name follows."""
 PARAGRAPHS = ("Update", "Target", "Bias", "Cost", "When", "Hazard", "Source")
 SECTIONS = ("Args", "Raises", "Example")
-LINE_WIDTH = 96
-"""Characters in a line: 100, less the margin of a docstring."""
 
 
 def completed(
@@ -82,9 +80,10 @@ def documented_arguments(docstring: str) -> dict[str, str]:
 
 def wrapped(paragraph: str) -> str:
     """Return a section of one paragraph, its lines after the first indented."""
+    # 100, less the margin of a docstring.
     return textwrap.fill(
         " ".join(paragraph.split()),
-        LINE_WIDTH,
+        96,
         subsequent_indent="    ",
         break_long_words=False,
         break_on_hyphens=False,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base import checks, limits, pytrees
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, Scalar
 from ewsg_jax.base.warn import warn
@@ -109,9 +109,9 @@ class Pair(Kernel[P]):
         checks.integer(f"per_step of {name}", of_estimator.per_step)
         cost = self.evaluations(data)
         most = cost.per_step + cost.per_refresh
-        if most > checks.MAX_ROWS:
+        if most > limits.INT32_MAX:
             raise ValueError(
-                f"data must have so few rows that a step has at most {checks.MAX_ROWS:,} "
+                f"data must have so few rows that a step has at most {limits.INT32_MAX:,} "
                 f"evaluations, which are counted in 32 bits; got {all_rows(data):,} rows, and "
                 f"{most:,} evaluations in a step"
             )

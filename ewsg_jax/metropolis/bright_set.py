@@ -33,15 +33,8 @@ from ewsg_jax.base import checks, rng
 from ewsg_jax.base.typing import Array, Data, Key, Scalar
 from ewsg_jax.rows._view import Batch, num_rows
 
-MIN_PROBABILITY_OF_ONE_UNIFORM = 2.0**-12
-"""The least q at which one float32 uniform number makes a skip: below, its 24 bits are too few."""
 FREE = -1
 """The row number of a free place."""
-MAX_COMPARED_ROWS = 256
-"""Rows up to which a subset is drawn by comparing each with those before it, which makes all
-subsets equally probable; a larger subset is drawn by a keyed permutation, at a cost of order r
-instead of r². Set by hand.
-"""
 
 
 class BrightSet(NamedTuple):
@@ -92,7 +85,8 @@ def log_odds(gaps: Array) -> Array:
 
 def uniforms_per_skip(probability: float) -> int:
     """Return how many uniform numbers a geometric skip is made from."""
-    return 1 if probability >= MIN_PROBABILITY_OF_ONE_UNIFORM else 2
+    # Below, the 24 bits of one float32 uniform number are too few for a skip.
+    return 1 if probability >= 2.0**-12 else 2
 
 
 def select(log_uniforms: Array, probability: float, n: int) -> Selected:
@@ -242,7 +236,9 @@ def default_max_selected(probability: float) -> Callable[[int], int]:
 
 def choose(key: Key, count: int, n: int) -> Selected:
     """Return r different row numbers below n, ascending, at a cost that does not depend on n."""
-    if count <= MAX_COMPARED_ROWS:
+    # Each row is compared with those before it, which makes all subsets equally probable; a larger
+    # subset is drawn by a keyed permutation, at a cost of order r instead of r².
+    if count <= 256:
         rows = rng.rows(key, n, count, replace=False)
     else:
         words = jax.random.bits(key, (2,), jnp.uint32)

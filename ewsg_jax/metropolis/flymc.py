@@ -55,10 +55,6 @@ from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise, random_w
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, gather, num_rows
 
-ADAPTATION_DECAY = 0.6
-"""Exponent of the step's gain: above 1/2, so that the noise of acceptances averages out; below 1,
-so that the start is forgotten. Set by hand."""
-
 
 class FireflyState(NamedTuple):
     """The state of a chain of FlyMC.
@@ -389,7 +385,9 @@ def adapted(log_scale: Array, step: Array, log_ratio: Array, target: float, step
     A proposal without a density counts as rejected.
     """
     probability = jnp.nan_to_num(jnp.exp(jnp.minimum(log_ratio, 0)))
-    gain = (step + 1).astype(log_scale.dtype) ** -ADAPTATION_DECAY
+    # The exponent is above 1/2, so that the noise of acceptances averages out, and below 1, so
+    # that the start is forgotten.
+    gain = (step + 1).astype(log_scale.dtype) ** -0.6
     return jnp.where(
         step < steps, log_scale + gain * (probability - target).astype(log_scale.dtype), log_scale
     )

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base import checked_arrays, checks, optional, pytrees, rng
+from ewsg_jax.base import checked_arrays, checks, limits, optional, pytrees, rng
 from ewsg_jax.base.factors import Factor, factor_of
 from ewsg_jax.base.modules import arguments, made_by, module, static, written
 from ewsg_jax.base.needs import Need
@@ -42,19 +42,6 @@ from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, fir
 from ewsg_jax.metropolis.energy import CompensatedPotential, potential_and_gradient, rounding_noise
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
-
-MAX_ENERGY_RISE = 1000.0
-"""Rise of H, in units of T, at which a path ends; such points are not drawn. Stan's value."""
-EVALUATION_LIMIT = 2**31
-"""Evaluations of a step are counted in 32 bits with a sign."""
-ROUNDING_CHECK_ROWS = 10_000
-"""Rows from which on a run measures the rounding of V, which matters if a row's V is thousands."""
-ROUNDING_CHECK_POINTS = 8
-"""Points at which it is measured; set by hand."""
-MAX_ROUNDING_SD = 0.3
-"""Standard deviation of the rounding of V/T at which acceptance falls by a tenth: a run warns."""
-MAX_STEP_REDUCTION, MAX_STEP_GROWTH = 8.0, 4.0
-"""Factors by which a window may change h: acceptances near 0 and 1 show only the direction."""
 
 
 class NutsState(NamedTuple):
@@ -146,8 +133,9 @@ class Nuts(Kernel[P]):
             return density.astype(vectors.dtype), -vectors.flat(gradient)
 
         # In these coordinates the mass is 1, so BlackJAX's leapfrog, which has one, is replaced.
+        # A path ends where H has risen by 1,000 T, as in Stan; such points are not drawn.
         step = nuts.build_kernel(
-            functools.partial(_leapfrog, self.mass.factor, temperature, vectors), MAX_ENERGY_RISE
+            functools.partial(_leapfrog, self.mass.factor, temperature, vectors), 1000.0
         )
         here = vectors.flat(current.position)
         start = hmc.HMCState(here, jnp.zeros_like(here[0]), -vectors.flat(current.gradient))
@@ -192,14 +180,15 @@ class Nuts(Kernel[P]):
                 f"densities; got {narrow[0]}"
             )
         n = num_rows(data)
-        most = (EVALUATION_LIMIT // n + 1).bit_length() - 1
+        most = (limits.INT32_MAX // n + 1).bit_length() - 1
         if self.max_depth > most:
             raise ValueError(
                 f"max_depth must be at most {most} for n = {n:,}, whose evaluations of a step are "
                 f"counted in 32 bits; got {self.max_depth}"
             )
         is_narrow = jnp.result_type(*pytrees.dtypes(position)) == jnp.float32
-        if n >= ROUNDING_CHECK_ROWS and is_narrow and checks.are_known((position, data, self)):
+        # The rounding of V matters if it is a sum of many rows.
+        if n >= 10_000 and is_narrow and checks.are_known((position, data, self)):
             temperature = float(self.temperature(jnp.int32(0)))
             look = functools.partial(self._check_rounding, position, data, temperature)
             checked_arrays.remembered((self.posterior, "rounding", temperature), look, data)
@@ -207,13 +196,14 @@ class Nuts(Kernel[P]):
     def _check_rounding(self, position: P, data: Data, temperature: float) -> None:
         """Warn if rounding in float32 makes differences of V/T too inaccurate for acceptance."""
         like = jax.tree.map(
-            lambda x: jnp.zeros((ROUNDING_CHECK_POINTS, *jnp.shape(x)), jnp.asarray(x).dtype),
+            lambda x: jnp.zeros((8, *jnp.shape(x)), jnp.asarray(x).dtype),
             position,
         )
         directions = jax.vmap(self.mass.factor.times)(rng.noise(jax.random.key(0), like))
         moves = pytrees.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
-        if noise > MAX_ROUNDING_SD * temperature:
+        # With this sd of the rounding of V/T acceptance falls by a tenth.
+        if noise > 0.3 * temperature:
             relative = "" if temperature == 1 else f" at a temperature of {temperature:.3g}"
             warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "
@@ -346,4 +336,5 @@ def next_step_size(
     """
     share = jnp.clip(jnp.nan_to_num(jnp.asarray(acceptance, float)), 1e-6, 1 - 1e-6)
     errors = jax.scipy.special.ndtri(target / 2) / jax.scipy.special.ndtri(share / 2)
-    return step_size * jnp.clip(jnp.sqrt(errors), 1 / MAX_STEP_REDUCTION, MAX_STEP_GROWTH)
+    # Acceptances near 0 and 1 show only the direction, so that h changes within bounds.
+    return step_size * jnp.clip(jnp.sqrt(errors), 1 / 8, 4)

@@ -25,9 +25,6 @@ from ewsg_jax.posterior.shapes_and_indices import ModelCheck
 from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 
-MOST_ROWS_IN_HALF = 256
-"""Rows whose gradients differentiation may add up in half precision: bfloat16 counts up to 256."""
-
 
 @dataclass(frozen=True, eq=False)
 class Posterior(Generic[P]):
@@ -482,5 +479,6 @@ def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: 
     # Gradients are multiplied by weights in the position's dtype too: by such as are at most 1.
     largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
     part = rows, weights if weights is None else weights / largest
-    total = sum_over_rows(lambda part: pytrees.widened(gradient(*part)), part, MOST_ROWS_IN_HALF)
+    # In half precision few rows may be added up: bfloat16 counts up to 256.
+    total = sum_over_rows(lambda part: pytrees.widened(gradient(*part)), part, 256)
     return total if weights is None else pytrees.combine((largest, total))

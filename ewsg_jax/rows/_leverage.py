@@ -4,15 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Array
 from ewsg_jax.rows._probability import RowProbabilities, importance_weighted
+from ewsg_jax.rows._view import CHUNK_SIZE
 
-NORM_CHUNK_ROWS = 2**15
-"""Rows whose norms are computed at once in float64, which bounds the memory. Set by hand."""
 REAL = np.floating, np.integer, np.bool_
-LEAST_SQUARED_NORM = 1e-12
-"""Least squared norm of a row, as a share of the mean: so small that only rows of zeros have it."""
 
 
 def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowProbabilities:
@@ -55,7 +52,7 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             f"{checks.describe(covariance)}"
         )
     squares = np.concatenate(
-        [_squares(x[i : i + NORM_CHUNK_ROWS], metric) for i in range(0, len(x), NORM_CHUNK_ROWS)]
+        [_squares(x[i : i + CHUNK_SIZE], metric) for i in range(0, len(x), CHUNK_SIZE)]
     )
     if not np.isfinite(squares).all() or (squares < 0).any():
         raise ValueError(
@@ -63,7 +60,7 @@ def leverage(inputs: Array | np.ndarray, covariance: Array | np.ndarray) -> RowP
             f"a squared norm of {squares.min():.3g}"
         )
     # Rows of zeros too may fill a batch that is larger than all others together.
-    norms = np.sqrt(np.maximum(squares, LEAST_SQUARED_NORM * squares.mean()))
+    norms = np.sqrt(np.maximum(squares, limits.FLOAT64_ROUNDING * squares.mean()))
     return importance_weighted(norms.astype(jnp.result_type(float)))
 
 

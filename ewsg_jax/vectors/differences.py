@@ -16,8 +16,6 @@ from ewsg_jax.base.typing import Array
 STEPS_IN_SDS = {8: (1e-4, 1e-3, 1e-2, 1e-1), 4: (0.03, 0.1, 0.3)}
 """δ, steps in standard deviations, by the bytes of a number: the first for functions that are exact
 to rounding, the later ones for rougher functions. Set by hand."""
-MOST_DIFFERENCES = 12
-"""Steps tried for one direction. Set by hand."""
 STEP_TOLERANCE = 4.0
 """Factor by which a step may miss the step of length δ. Set by hand."""
 MOST_STEP_GROWTH = 1e3
@@ -78,7 +76,7 @@ def product(
         return following, short, long, jnp.where(is_known, difference, image), number + 1, is_near
 
     def is_searching(carry: tuple[Array, ...]) -> Array:
-        return (carry[4] < MOST_DIFFERENCES) & ~carry[5]
+        return (carry[4] < 12) & ~carry[5]
 
     length = jnp.where(jnp.asarray(first) > 0, first, default).astype(flat.dtype)
     ends = jnp.zeros_like(length), jnp.full_like(length, jnp.inf)

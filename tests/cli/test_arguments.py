@@ -77,7 +77,7 @@ def test_examples_of_the_first_help_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = [words for words in commands(helped(capsys)) if words[0] in ("plan", "check", "list")]
     for words in found[:-1]:
-        assert main(words) == console.OK
+        assert main(words) == console.Exit.OK
     assert [words[0] for words in found] == ["plan", "plan", "check", "list", "plan"]
     assert "RIGHT within tolerance" in capsys.readouterr().out
 
@@ -240,7 +240,7 @@ def test_each_weight_has_a_name_of_its_own(tmp_path):
         data_file.read(str(path))
     path = rows_file(tmp_path, CSV.replace("age", "intercept"))
     for words in ([], ["--no-intercept"]):
-        assert main(["plan", path, "--model", "logistic", *words]) == console.USAGE_ERROR
+        assert main(["plan", path, "--model", "logistic", *words]) == console.Exit.USAGE_ERROR
     with pytest.raises(ConfigError, match=r"no feature called 'intercept'.* --drop intercept"):
         data_file.read(path)
     assert data_file.read(path, drop=["intercept"])[0].feature_names == ("the dose",)
@@ -287,7 +287,7 @@ def test_an_error_of_the_library_names_what_it_is_about(
     run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), jnp.ones((4, 3)), 10)
     run.save("run.npz")
     monkeypatch.setattr(ewsg, function, refuse)
-    assert main([*words, "--model", "logistic"]) == console.USAGE_ERROR
+    assert main([*words, "--model", "logistic"]) == console.Exit.USAGE_ERROR
     assert capsys.readouterr().err.endswith(f"{begins}: something must be otherwise\n")
 
 
@@ -297,7 +297,7 @@ def test_a_saved_run_without_positions_is_refused(tmp_path, capsys, keep):
     run = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(3), jnp.ones((4, 3)), 10, keep=keep)
     run.save(path)
     words = ["check", str(path), "--data", rows_file(tmp_path), "--model", "logistic"]
-    assert main(words) == console.USAGE_ERROR
+    assert main(words) == console.Exit.USAGE_ERROR
     assert f"{path} must hold draws of positions" in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from ewsg_jax.answers.check import plot
 from ewsg_jax.base import pictures
 from ewsg_jax.cli import run
 from ewsg_jax.cli.answer import Judgement
-from ewsg_jax.cli.console import OK, Console
+from ewsg_jax.cli.console import Console, Exit
 from ewsg_jax.cli.plan import Job, Result
 from ewsg_jax.cli.results import Folder
 from ewsg_jax.cli.run import draws_of
@@ -62,7 +62,7 @@ def called(label: str) -> Any:
 def finished(label: str, drawn: Any) -> Result:
     """A run of this label whose check is drawn by a function."""
     report: Any = types.SimpleNamespace(plot=drawn)
-    return Result(called(label), NONE, judgement=Judgement(OK, "RIGHT", report))
+    return Result(called(label), NONE, judgement=Judgement(Exit.OK, "RIGHT", report))
 
 
 def test_a_figure_that_cannot_be_drawn_fails_no_run(tmp_path, monkeypatch, capsys):

@@ -36,7 +36,7 @@ def rows_of(folder, n=200):
 def test_a_plan_of_200_rows(tmp_path, capsys):
     """The answer first; without a chain too, where that is right; and nothing is written."""
     path = rows_of(tmp_path)
-    assert main(["plan", str(path), "--model", "logistic"]) == console.OK
+    assert main(["plan", str(path), "--model", "logistic"]) == console.Exit.OK
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("Kernel: ")
     assert said[1].startswith("Trusted: ")
@@ -59,7 +59,7 @@ def test_a_plan_that_is_not_trusted_says_so_by_its_status(tmp_path, capsys, monk
         ewsg, "plan", lambda *given, **o: dataclasses.replace(made(*given, **o), findings=doubts)
     )
     arguments = ["plan", str(rows_of(tmp_path)), "--model", "logistic", "--quiet"]
-    assert main(arguments) == console.DOUBTFUL
+    assert main(arguments) == console.Exit.DOUBTFUL
     assert "NOT TRUSTED: a; b. What to do: another" in capsys.readouterr().out
 
 
@@ -95,7 +95,7 @@ def test_a_plan_is_carried_out_and_written(written):
 @pytest.mark.full
 def test_what_was_written_is_checked(written, tmp_path, capsys):
     output, _ = written
-    assert main(["check", str(output)]) == console.OK
+    assert main(["check", str(output)]) == console.Exit.OK
     said = capsys.readouterr().out
     assert said.startswith("plan: RIGHT within tolerance")
     assert "age" in said
@@ -105,19 +105,19 @@ def test_what_was_written_is_checked(written, tmp_path, capsys):
         kept = dict(arrays)
     mean = kept["plan"].mean((0, 1))
     np.savez(copy / "draws.npz", **kept | {"plan": mean + 1.5 * (kept["plan"] - mean)})
-    assert main(["check", str(copy), "--quiet"]) == console.WRONG
+    assert main(["check", str(copy), "--quiet"]) == console.Exit.WRONG
     assert capsys.readouterr().out.startswith("plan: WRONG: too wide by ")
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :20]})
-    assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL
+    assert main(["check", str(copy), "--quiet"]) == console.Exit.DOUBTFUL
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :5]})
-    assert main(["check", str(copy), "--quiet"]) == console.DOUBTFUL
+    assert main(["check", str(copy), "--quiet"]) == console.Exit.DOUBTFUL
     assert "plan: UNSURE: too few draws to check, 5 of a chain" in capsys.readouterr().out
     np.savez(copy / "draws.npz", **kept | {"plan": np.nan * kept["plan"]})
-    assert main(["check", str(copy), "--quiet"]) == console.WRONG
+    assert main(["check", str(copy), "--quiet"]) == console.Exit.WRONG
     np.savez(copy / "draws.npz", **kept | {"plan": kept["plan"][:, :0]})
-    assert main(["check", str(copy), "--quiet"]) == console.USAGE_ERROR
+    assert main(["check", str(copy), "--quiet"]) == console.Exit.USAGE_ERROR
     assert "must hold draws" in capsys.readouterr().err
-    assert main(["check", str(output), "--run", "ewsg"]) == console.USAGE_ERROR
+    assert main(["check", str(output), "--run", "ewsg"]) == console.Exit.USAGE_ERROR
     assert "--run must be one of 'plan'; got 'ewsg'" in capsys.readouterr().err
 
 
@@ -134,13 +134,13 @@ def test_a_saved_run_is_checked(tmp_path, capsys):
     run.save(tmp_path / "run.npz")
     arguments = ["check", str(tmp_path / "run.npz"), "--data", str(tmp_path / "rows.npz")]
     options = ["--model", "linear", "--noise-scale", "1", "--no-standardise", "--no-intercept"]
-    assert main([*arguments, *options]) == console.OK
+    assert main([*arguments, *options]) == console.Exit.OK
     assert capsys.readouterr().out.startswith("run: RIGHT")
     # Of other noise it is another posterior.
-    assert main([*arguments, *options, "--noise-scale", "3"]) == console.WRONG
+    assert main([*arguments, *options, "--noise-scale", "3"]) == console.Exit.WRONG
     # And with an intercept, of another size.
     capsys.readouterr()
-    assert main([*arguments, *options[:-1]]) == console.USAGE_ERROR
+    assert main([*arguments, *options[:-1]]) == console.Exit.USAGE_ERROR
     assert capsys.readouterr().err.startswith("ewsg_jax: error: ")
 
 
@@ -153,9 +153,9 @@ def test_other_models_are_carried_out(tmp_path, capsys, model):
     np.savez(tmp_path / "rows.npz", x=x, y=y)
     path, output = str(tmp_path / "rows.npz"), tmp_path / "out"
     words = ["plan", path, "--model", model, "--output", str(output), "--ess", "2000", "--quiet"]
-    assert main(words) in (console.OK, console.DOUBTFUL)
+    assert main(words) in (console.Exit.OK, console.Exit.DOUBTFUL)
     assert files(output) == FILES
-    assert main(["check", str(output), "--quiet"]) in (console.OK, console.DOUBTFUL)
+    assert main(["check", str(output), "--quiet"]) in (console.Exit.OK, console.Exit.DOUBTFUL)
     assert "plan: " in capsys.readouterr().out
 
 
@@ -172,7 +172,7 @@ def test_an_interrupt_loses_nothing(tmp_path):
         lambda process: process.send_signal(signal.SIGINT),
         pause=1,
     )
-    assert status == console.INTERRUPTED, errors
+    assert status == console.Exit.INTERRUPTED, errors
     assert "Traceback" not in errors
     assert f"the same command resumes from {kept}/" in said
     assert files(output) == FILES | {"checkpoints"}
@@ -217,9 +217,9 @@ def test_an_interrupt_before_a_run_has_ended_leaves_what_there_was(
     monkeypatch.setattr(run, "execute", interrupt)
     path = str(written[0].parent / "rows.csv")
     words = ["plan", path, "--model", "logistic", "--output", str(folder), "--quiet"]
-    assert main(words) == console.INTERRUPTED
+    assert main(words) == console.Exit.INTERRUPTED
     assert "interrupted before a run ended: the same command resumes" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     # Of another command nothing is left that could be taken for its draws.
-    assert main([*words, "--seed", "1"]) == console.INTERRUPTED
+    assert main([*words, "--seed", "1"]) == console.Exit.INTERRUPTED
     assert [path.name for path in folder.iterdir()] == ["config.toml"]

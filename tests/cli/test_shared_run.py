@@ -47,7 +47,7 @@ def test_a_lost_process_is_reported_and_the_run_resumes_without_it(tmp_path):
         output / "checkpoints" / "sghmc" / "run.npz",
         lambda process: os.kill(child(process.pid, 1), signal.SIGKILL),
     )
-    assert status == processes.LOST, told
+    assert status == processes.Exit.LOST, told
     last = told.strip().splitlines()[-1]
     assert "process 1 of 2 ended by signal SIGKILL, and the others were ended with it" in last
     resumes = f"the checkpoints in {output}/checkpoints/ are complete, and the same command resumes"

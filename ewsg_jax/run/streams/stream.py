@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base import checks, limits, pytrees
 from ewsg_jax.base.typing import Data, PyTree
 from ewsg_jax.rows._window import RowSource, Window
 from ewsg_jax.run.streams import order, source
@@ -64,9 +64,9 @@ class Stream(RowSource):
         self.window = self.cut.size
         self.num_windows = self.cut.num_windows
         self.pieces = self.cut.pieces
-        if self.window > checks.MAX_ROWS:
+        if self.window > limits.INT32_MAX:
             raise ValueError(
-                f"window must be at most {checks.MAX_ROWS:,} rows; got {self.window:,}"
+                f"window must be at most {limits.INT32_MAX:,} rows; got {self.window:,}"
             )
         # The next piece of a sum, read by a thread while the program adds up the last one.
         self._ahead: tuple[Any, Future[Any]] | None = None

@@ -1,0 +1,31 @@
+"""Numbers of one meaning for the whole package: what is held at once, and how much is printed.
+
+All are set by hand, and none changes a result but for the order of sums.
+"""
+
+INT32_MAX = 2**31 - 1
+"""Rows, steps and evaluations are counted in 32 bits with a sign."""
+
+SMALL_BYTES = 2**24
+"""16 MiB: what a processor's cache holds and is copied or drawn within some milliseconds."""
+
+BYTES_AT_ONCE = 2**26
+"""64 MiB of draws or outputs that one call holds."""
+
+NUMBERS_AT_ONCE = 2**22
+"""Numbers that are worked on together: 32 MiB in float64."""
+
+POSITIONS_AT_ONCE = 256
+"""Positions that one call of a compiled program takes, which bounds its memory and compile time."""
+
+COORDINATES_AT_ONCE = 32
+"""Coordinates or directions of all draws that are worked on together: they fit in a cache."""
+
+FLOAT64_ROUNDING = 1e-12
+"""A part of the largest number, below which a number is rounding of sums in float64."""
+
+LINES_SHOWN = 12
+"""Lines of a printed table, or options that a message lists."""
+
+NAMES_SHOWN = 5
+"""Chains, coordinates, columns or shapes that a sentence names: more would hide the text."""
