@@ -34,20 +34,10 @@ from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.row_subsets import evenly
 
-NUM_NOISE_BATCHES = 1024
-"""Batches of all chains together: the standard error of a variance is then √(2/1024), 4 %."""
-MIN_BATCHES_PER_CHAIN = 16
-"""Batches of each chain at least; set by hand."""
-MAX_NOISE_EVALUATIONS = 20_000_000
-"""Evaluations of ∇Vᵢ up to which batches are drawn, seconds on a CPU; set by hand."""
 MAX_NOISE_CHAINS = 64
 """Chains, evenly spaced, from which steps are made; set by hand."""
 MAX_NOISE_COORDINATES = 1024
 """Coordinates, evenly spaced, that are compared; set by hand."""
-MAX_SHAPE_DIFFERENCE = 0.1
-"""`_shape_difference` up to which batches and noise move position and momentum in the same
-proportions; set by hand.
-"""
 TWO_WAYS = "the gradient moves position and momentum in other proportions than the noise does"
 MAX_DIRECTIONS = 512
 """Coordinates up to which all directions are compared, by a singular value decomposition."""
@@ -118,8 +108,10 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     chains = alive[evenly(alive.size, min(alive.size, MAX_NOISE_CHAINS))]
     per_step = max(1, kernel.evaluations(data).per_step)
     # Enough batches for a variance to some percent, within a bounded cost.
-    affordable = MAX_NOISE_EVALUATIONS // (2 * len(chains) * per_step)
-    count = max(MIN_BATCHES_PER_CHAIN, min(NUM_NOISE_BATCHES // len(chains), affordable))
+    # Some seconds on a CPU.
+    affordable = 20_000_000 // (2 * len(chains) * per_step)
+    # The standard error of a variance is then √(2/1024), 4 %.
+    count = max(16, min(1024 // len(chains), affordable))
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
     places = jnp.asarray(evenly(length, min(length, MAX_NOISE_COORDINATES)))
@@ -133,7 +125,8 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
         # temperature.
         scale = float(kernel.dynamics.temperature(0)) ** 0.5  # type: ignore[attr-defined]
         difference = _shape_difference(batch, noise, vector(samples.sd)[places], scale)
-        if not difference <= MAX_SHAPE_DIFFERENCE:
+        # Up to it batches and noise move position and momentum in the same proportions.
+        if not difference <= 0.1:
             return GradientNoise(None, None, TWO_WAYS)
         batch, noise = (x[..., len(places) :] for x in (batch, noise))
     # A coordinate that moves by less than some roundings of its size does not move.

@@ -26,12 +26,6 @@ from ewsg_jax.draws.convergence import FEWEST_CHAIN_DRAWS, ess, mcse
 from ewsg_jax.dynamics._mass import InverseMass
 from ewsg_jax.run.samples import Samples
 
-MIN_ESS_PER_CHAIN = 10
-"""Effective draws of each chain along a direction from which on it is corrected; set by hand.
-
-Chains that disagree have one or fewer.
-"""
-
 
 def inverse_mass(
     samples: Samples, covariance: InverseMass, *, error_rate: float = 0.01
@@ -157,7 +151,8 @@ def _different_directions(white: np.ndarray, error_rate: float) -> tuple[np.ndar
         n = min(
             count, float(_ess(along)[0]), _draws_of(along), slowest if values[k] < 1 else np.inf
         )
-        if n >= MIN_ESS_PER_CHAIN * len(white) and _is_beyond(values[k], d, n, log_rate):
+        # Chains that disagree have one effective draw or fewer.
+        if n >= 10 * len(white) and _is_beyond(values[k], d, n, log_rate):
             directions.append(vectors[:, k])
             variances.append(_population_variance(values[k], d / n))
     return np.array(directions).reshape(-1, d).T, np.array(variances)

@@ -24,7 +24,7 @@ from ewsg_jax.answers.check.draws import Draws, draws_of, tree_of
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.stein import blocks_of
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base import rng as random_module
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
@@ -33,9 +33,6 @@ from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
-
-EDGE_TOLERANCE = 0.05
-"""Relative change of an sd up to which an edge of the density is ignored: `check`'s tolerance."""
 
 
 def scored(
@@ -67,11 +64,8 @@ def scored(
     fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
     fresh.check()
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
-    edges = (
-        cut_off(posterior, draws.layout, draws.flat, data, ends, EDGE_TOLERANCE)
-        if any(ends)
-        else []
-    )
+    # 0.05 is the tolerance of `check`.
+    edges = cut_off(posterior, draws.layout, draws.flat, data, ends, 0.05) if any(ends) else []
     if edges:
         raise ValueError(
             "posterior must have a density that falls to 0 at the edges that draws reach, or "
@@ -105,9 +99,8 @@ def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature
 
 
 TILE = 256
-"""Draws whose κ with all others is in memory at once, up to `MAX_TILE_VALUES`; set by hand."""
-MAX_TILE_VALUES = 2**20
-"""Values of κ in memory at once: 8 MiB."""
+"""Draws whose κ with all others is in memory at once, if that is no more than
+`limits.NUMBERS_AT_ONCE`; set by hand."""
 
 
 class SteinKernel(NamedTuple):
@@ -142,7 +135,7 @@ class SteinKernel(NamedTuple):
         """Return sums of κ over pairs of different draws, one for each pair of successive parts."""
         starts, total = [part.start for part in parts], np.zeros((len(parts), len(parts)))
         for number, part in enumerate(parts):
-            height = max(1, min(TILE, MAX_TILE_VALUES // (len(self.u) - part.start)))
+            height = max(1, min(TILE, limits.NUMBERS_AT_ONCE // (len(self.u) - part.start)))
             for start in range(part.start, part.stop, height):
                 rows = np.arange(start, min(start + height, part.stop))
                 # The kernel is symmetric: later parts only; their mirror image is added below.

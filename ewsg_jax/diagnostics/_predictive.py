@@ -253,10 +253,6 @@ def _float32(data: Data) -> Data:
     return jax.tree.map(lambda x: np.asarray(x, np.float32), data)
 
 
-PROBABILITY_TOLERANCE = 1e-3
-"""Rounding by which a probability may leave [0, 1], or a row's sum differ from 1; set by hand."""
-
-
 class Calibration(NamedTuple):
     """Predicted against observed frequencies, in bins of equal width over [0, 1].
 
@@ -304,7 +300,8 @@ def calibration(probabilities: ArrayLike, labels: ArrayLike, *, num_bins: int = 
     """
     takes = "probabilities must be an array (n,) of class 1 or (n, k) of k ≥ 2 classes, n ≥ 1"
     p, dtype = _numbers("probabilities", probabilities, takes)
-    tolerance = max(PROBABILITY_TOLERANCE, float(jnp.finfo(dtype).eps))
+    # Rounding in float32.
+    tolerance = max(1e-3, float(jnp.finfo(dtype).eps))
     if p.ndim not in (1, 2) or p.shape[0] == 0 or (p.ndim == 2 and p.shape[1] < 2):
         raise ValueError(f"{takes}; got {checks.describe(p)}")
     if not ((p >= -tolerance) & (p <= 1 + tolerance)).all():

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.check.draws import SAMPLES_MUST_BE, tree_of
-from ewsg_jax.base import checks, optional
+from ewsg_jax.base import checks, limits, optional
 from ewsg_jax.base.files import path_of, write_whole
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import PyTree
@@ -24,12 +24,10 @@ from ewsg_jax.diagnostics._coordinates import coordinates
 from ewsg_jax.draws import convergence
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
 from ewsg_jax.draws.coordinates import Names, flattened, named, with_digits
-from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
+from ewsg_jax.run.samples import Samples, diverged_of
 
 COORDINATE = "coordinate"
 """Heading of the column of names."""
-MAX_SHOWN_COORDINATES = 12
-"""Rows that the table prints; set by hand."""
 MAX_SUMMARY_COORDINATES = 10_000
 """Coordinates that are summarised, milliseconds each; set by hand."""
 
@@ -82,7 +80,7 @@ class Summary:
         finite = self.ess_bulk[np.isfinite(self.ess_bulk)]
         return float(finite.min()) if finite.size else np.nan
 
-    def worst(self, count: int = MAX_SHOWN_COORDINATES) -> np.ndarray:
+    def worst(self, count: int = limits.LINES_SHOWN) -> np.ndarray:
         """Return the numbers of the `count` coordinates of largest R-hat (else the first ones)."""
         # Without R-hat no coordinate is worse than another.
         if len(self.names) <= count or np.isnan(self.worst_rhat):
@@ -303,7 +301,8 @@ def _notes(
         )
     still = np.flatnonzero(np.ptp(draws, axis=(0, 1)) == 0) if draws.shape[1] > 1 and left else []
     if len(still):
-        shown = ", ".join(names[i] for i in still[:MOST_NAMED]) + ", …" * (len(still) > MOST_NAMED)
+        most = limits.NAMES_SHOWN
+        shown = ", ".join(names[i] for i in still[:most]) + ", …" * (len(still) > most)
         notes.append(
             f"one number in all draws: {shown}. Its ESS and Monte Carlo error mean nothing; if "
             "chains should have moved, their steps were lost in rounding, or all were rejected"

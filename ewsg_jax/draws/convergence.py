@@ -26,7 +26,7 @@ FEWEST_CHAIN_DRAWS = 4
 """Draws of a chain: with fewer, halves have one draw and no variance, and the result is NaN."""
 COORDINATES_PER_BLOCK = 16
 """Coordinates that are taken out of the draws together, two lines of a cache; time and memory."""
-NUMBERS_AT_ONCE = 2**18
+NUMBERS_IN_CACHE = 2**18
 """Numbers of coordinates that are worked on together, 2 MiB; memory."""
 NUMBERS_PER_THREAD = 2**22
 """Numbers in all draws for each thread that works on them, up to as many as there are processors;
@@ -134,7 +134,7 @@ def _of_coordinates(
         return np.full((count, size), np.nan)
     workers = max(1, min(os.cpu_count() or 1, draws.size // NUMBERS_PER_THREAD))
     together = min(COORDINATES_PER_BLOCK, -(-size // workers))
-    at_once = max(1, NUMBERS_AT_ONCE // (num_chains * num_draws))
+    at_once = max(1, NUMBERS_IN_CACHE // (num_chains * num_draws))
 
     def of_block(first: int) -> np.ndarray:
         # Each coordinate by itself in memory: every step below reads it several times.

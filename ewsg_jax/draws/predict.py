@@ -9,12 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, jaxprs, products, pytrees
+from ewsg_jax.base import checks, jaxprs, limits, products, pytrees
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, PyTree
-
-CHUNK_BYTES = 64 * 2**20
-"""Bytes of positions, outputs and largest intermediate that one chunk of draws holds."""
 
 
 def predict(
@@ -78,7 +75,7 @@ def prepare(
         draws, function, jax.tree.map(jnp.asarray, inputs), averaged=reduce != "none"
     )
     size = (
-        max(1, CHUNK_BYTES // max(draw_bytes, 1))
+        max(1, limits.BYTES_AT_ONCE // max(draw_bytes, 1))
         if chunk_size is None
         else checks.integer("chunk_size", chunk_size)
     )

@@ -48,9 +48,6 @@ SUSPICIOUS_PER_DIMENSION, SUSPICIOUS = 10.0, 200.0
 """Height above the least potential, in temperatures a dimension and in temperatures, from which on
 a chain is suspected, and its start evaluated. A draw of a Cauchy distribution would have to be e¹⁰⁰
 times as far as others."""
-ENORMOUS_DISTANCE = 1e15
-"""A distance whose square float32 barely holds: a chain that far, with an infinite potential, has
-blown up."""
 
 
 class ChainEnds(NamedTuple):
@@ -161,7 +158,8 @@ def _blown_up(
     for k in np.argsort(heights[: few - len(judged_by)], kind="stable"):
         chain, height, before = chains[k], float(heights[k]), float(again[k])
         if not np.isfinite(height):
-            blown_up[chain] = norms[chain] > ENORMOUS_DISTANCE
+            # A distance whose square float32 barely holds.
+            blown_up[chain] = norms[chain] > 1e15
             continue
         # Far above its own start and every chain known to be fine, or far above its start alone.
         rise = CLIMB if len(judged_by) else CLIMB_ALONE

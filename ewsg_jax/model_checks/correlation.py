@@ -2,13 +2,12 @@
 
 import numpy as np
 
+from ewsg_jax.base import limits
 from ewsg_jax.model_checks.finding import Finding
 
 HIGH_CORRELATION = 0.99
 """Absolute correlation from which on two coordinates are named: their sum is then known 14 times
 better than their difference, or the reverse."""
-MAX_PAIRS = 3
-"""Pairs that are named."""
 
 
 def high_correlations(covariance: np.ndarray, names: tuple[str, ...]) -> list[Finding]:
@@ -24,9 +23,10 @@ def high_correlations(covariance: np.ndarray, names: tuple[str, ...]) -> list[Fi
     if not len(first):
         return []
     values = correlation[first, second]
-    order = np.argsort(-np.abs(values), kind="stable")[:MAX_PAIRS]
+    most = limits.NAMES_SHOWN
+    order = np.argsort(-np.abs(values), kind="stable")[:most]
     pairs = ", ".join(f"{names[first[k]]} and {names[second[k]]} ({values[k]:+.3f})" for k in order)
-    more = f" and {len(first) - MAX_PAIRS} more" if len(first) > MAX_PAIRS else ""
+    more = f" and {len(first) - most} more" if len(first) > most else ""
     text = (
         f"correlated above {HIGH_CORRELATION}: {pairs}{more}; a combination of them is known far "
         "better than each alone"

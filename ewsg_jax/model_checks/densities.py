@@ -10,17 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.base import limits
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, sum_over_rows
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
-MAX_POSITIONS = 256
-"""Positions at which log_prior is evaluated by one call: 1 % of draws outside are found in 92 % of
-calls."""
-MAX_NUMBERS_HELD = 2**22
-"""Numbers of all of these positions together, 16 MiB in float32; set by hand."""
 LEVELS = ((4, 32), (16, 64), (32, 128))
 """Positions and rows at which log_likelihood is evaluated, at most: a compiled program for each
 level. The largest takes 4,096 evaluations, some milliseconds; set by hand."""
@@ -58,10 +54,11 @@ def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
     levels = [
         (few, rows)
         for few, rows in LEVELS
-        if few * rows <= evaluations and few * numbers <= MAX_NUMBERS_HELD
+        if few * rows <= evaluations and few * numbers <= limits.NUMBERS_AT_ONCE
     ]
     few, rows = levels[-1] if levels else LEVELS[0]
-    return max(few, min(MAX_POSITIONS, MAX_NUMBERS_HELD // numbers)), few, rows
+    # At 256 positions 1 % of draws outside are found in 92 % of calls.
+    return max(few, min(limits.POSITIONS_AT_ONCE, limits.NUMBERS_AT_ONCE // numbers)), few, rows
 
 
 def densities(posterior: Posterior, positions: PyTree, rows: Data, evaluations: int) -> Densities:

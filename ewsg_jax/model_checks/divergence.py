@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.dynamics._protocol import Schedule
@@ -25,7 +25,7 @@ SMALLER_STEP = "a smaller step_size may help, or columns of one scale (standardi
 """What helps if no cause is found."""
 FAR_LENGTHS = 1e3
 """Times its start's length (plus 1): a chain that far went there by steps that were too large."""
-MAX_DERIVATIVES, DERIVATIVES_TOGETHER = 2**30, 2**22
+MAX_DERIVATIVES = 2**30
 """Derivatives of rows that are evaluated in search of one that is not finite, some seconds, and
 side by side, 16 MiB in float32; set by hand."""
 UNBOUNDED_FALL = 1e3
@@ -140,7 +140,7 @@ def _of_posterior(
 
     # With many parameters few rows: the search is not to take longer than the run.
     places = evenly(num_rows(data), max(1, MAX_DERIVATIVES // _size(position)))
-    rows_together = max(1, DERIVATIVES_TOGETHER // _size(position))
+    rows_together = max(1, limits.NUMBERS_AT_ONCE // _size(position))
 
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ewsg_jax.base import limits
 from ewsg_jax.base.typing import Data
 from ewsg_jax.model_checks.densities import log_priors
 from ewsg_jax.model_checks.finding import Finding
@@ -28,14 +29,8 @@ MOVE_SDS = 0.2
 MEAN_HALF_MOVE = 0.4
 """E|z|/2 for a standard normal z: the share of moves that leave is this times `MOVE_SDS` times the
 height of the density at the edge, if the draws' standard deviation is 1."""
-MAX_FOLLOWED = 40
-"""Moves that leave of which the edge is searched for."""
-EDGE_BISECTIONS = 24
-"""Bisections of each such move: float32 has 24 bits."""
 FALLS_TO_ZERO = 2.0
 """Fall of the log density on the way to the edge, in nats, from which on it falls to 0 there."""
-PRIORS_PER_CALL = 256
-"""Positions that one call of the program takes."""
 
 
 def cut_off(
@@ -61,9 +56,9 @@ def cut_off(
 
     def of_prior(places: np.ndarray) -> np.ndarray:
         # By one program for any number of places.
-        count = len(places)
+        count, block = len(places), limits.POSITIONS_AT_ONCE
         dtype = np.result_type(np.float32, *layout.dtypes)
-        blocks = np.resize(places, (-(-count // PRIORS_PER_CALL), PRIORS_PER_CALL, places.shape[1]))
+        blocks = np.resize(places, (-(-count // block), block, places.shape[1]))
         priors = [log_priors(posterior, layout.tree(x)) for x in blocks.astype(dtype)]
         return np.concatenate(priors)[:count]
 
@@ -99,10 +94,12 @@ def _share(flat: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]) ->
     left = np.flatnonzero(~(log_density(ends) > least))
     if not len(left):
         return 0.0
-    chosen = left[evenly(len(left), MAX_FOLLOWED)]
+    # A few moves show where the edge is.
+    chosen = left[evenly(len(left), 40)]
     inside, outside = starts[chosen], ends[chosen]
     first = log_density(inside)
-    for _ in range(EDGE_BISECTIONS):
+    # float32 has 24 bits.
+    for _ in range(24):
         middle = (inside + outside) / 2
         is_inside = (log_density(middle) > least)[:, None]
         inside = np.where(is_inside, middle, inside)

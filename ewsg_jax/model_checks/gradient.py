@@ -36,9 +36,6 @@ NODES = (8, 7)
 """Nodes of two Gauss–Legendre rules, whose difference is the error of either."""
 NODES_TOGETHER = PADDED_POSITIONS // NUM_LINES
 """Nodes at which gradients along all lines are held in memory together."""
-COARSEST_EPS = 1e-6
-"""Relative rounding above which positions are too coarse to compare: float32 has 1.2e-7, bfloat16
-8e-3."""
 LINE_DIFFERENCE = 0.05
 """Relative difference from which on the gradient is another one: an sd that is wrong by the default
 tolerance of 5 % is a gradient that is wrong by 10 %."""
@@ -62,7 +59,8 @@ def num_compared(layout: Layout, data: Data) -> int:
     are more; 0 if they are not compared, as with rows on several devices or in half precision.
     """
     digits = max(float(jnp.finfo(dtype).eps) for dtype in layout.dtypes)
-    if isinstance(data, Spread) or digits > COARSEST_EPS:
+    # float32 has 1.2e-7, bfloat16 8e-3.
+    if isinstance(data, Spread) or digits > 1e-6:
         return 0
     return len(coordinates(layout.size))
 

@@ -32,8 +32,6 @@ from ewsg_jax.vectors.row_subsets import evenly, take_rows
 FIRST_ROWS, CONFIRMING_ROWS = 32, 2048
 """Rows on which derivatives are taken first, which costs every run some milliseconds, and those on
 which a derivative of 0 is confirmed; set by hand."""
-MIN_ROWS_OF_DATA = 8
-"""Rows from which on an array with as many as the data is no coincidence; set by hand."""
 
 
 class _Reads(NamedTuple):
@@ -157,7 +155,8 @@ def _of_all_rows(reads: _Reads, n: int) -> list[Finding]:
     It reads nothing of its row, and instead an array with as many rows as the data have.
     """
     is_of_all = reads.position.any() and not reads.data.any() and (n,) in reads.lengths
-    if n < MIN_ROWS_OF_DATA or not is_of_all:
+    # With fewer rows an array of as many may be a coincidence.
+    if n < 8 or not is_of_all:
         return []
     text = (
         "log_likelihood reads nothing of the row that it is given, and an array of "

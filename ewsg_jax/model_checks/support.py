@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.base import limits
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Key, Position
 from ewsg_jax.model_checks.densities import log_likelihoods, log_priors
@@ -40,8 +41,6 @@ MIN_POSITIONS = 64
 """Positions that are asked on all rows, however many rows there are."""
 ROWS_TOGETHER = 2**16
 """Rows of a batch times positions whose densities are evaluated side by side; bounds memory."""
-POSITIONS_PER_BLOCK = 256
-"""Positions that one call of the program takes for batches."""
 
 
 class Outside(NamedTuple):
@@ -171,15 +170,16 @@ def outside_by_batches(
     # Rows cost more to fetch than to evaluate: a group has the same ones, and is so small that
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of
     # positions.
-    most = min(POSITIONS_PER_BLOCK, ROWS_TOGETHER // count, len(flat) * count // n)
+    block = limits.POSITIONS_AT_ONCE
+    most = min(block, ROWS_TOGETHER // count, len(flat) * count // n)
     together = 2 ** int(math.log2(max(1, most)))
-    blocks = -(-len(flat) // POSITIONS_PER_BLOCK)
-    places = np.resize(flat, (blocks, POSITIONS_PER_BLOCK // together, together, flat.shape[1]))
+    blocks = -(-len(flat) // block)
+    places = np.resize(flat, (blocks, block // together, together, flat.shape[1]))
     places = places.astype(jnp.result_type(float, *layout.dtypes))
     # Without replacement over all groups, so that together they see every row.
     numbers = [None] * blocks
     if count < n:
-        num_groups = blocks * POSITIONS_PER_BLOCK // together
+        num_groups = blocks * block // together
         numbers = _spread_out(n, num_groups * count).reshape(blocks, -1, count)
     finite = np.concatenate(
         [

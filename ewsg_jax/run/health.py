@@ -29,10 +29,6 @@ BYTES_PER_SECOND = 10**9
 """Bytes of a state that are copied in a second: a guess, until one copy has been timed."""
 COPYING_SHARE = 0.05
 """The share of a run's time that copies of the state to replay from may take. Set by hand."""
-FIRST_STEPS = 100
-"""Steps from the start within which all chains, if they diverge, have done so by one cause. Set by
-hand; it decides the words of a warning only.
-"""
 
 
 class DivergenceMonitor:
@@ -160,7 +156,8 @@ class DivergenceMonitor:
         positions, fell = on_host(state.position), int(self.diverged_at[first])
         # Soon after the start all chains diverge by one cause.
         all_lost = lost.size == self.alive.size
-        at_once = all_lost and np.max(self.diverged_at[lost]) <= self._first_step + FIRST_STEPS
+        # Within so few steps all chains diverge by one cause, if they do.
+        at_once = all_lost and np.max(self.diverged_at[lost]) <= self._first_step + 100
         findings = divergence.causes(
             kernel,
             data,

@@ -8,13 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.typing import Array, Position, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run.layout import ProgramLayout
-
-STEPS_PER_QUESTION = 2**20
-"""Steps of which `keep_when` is evaluated in one call: bounds its memory, 4 MB of step numbers."""
 
 
 class Kept(NamedTuple):
@@ -55,8 +52,8 @@ class Kept(NamedTuple):
         # evaluated in every step of every chain.
         steps = self.steps(first_step, num_steps).astype(np.int32)
         is_kept = [
-            np.asarray(_evaluated(keep_when, steps[k : k + STEPS_PER_QUESTION]))
-            for k in range(0, len(steps), STEPS_PER_QUESTION)
+            np.asarray(_evaluated(keep_when, steps[k : k + limits.NUMBERS_AT_ONCE]))
+            for k in range(0, len(steps), limits.NUMBERS_AT_ONCE)
         ]
         return self._replace(
             counts=np.concatenate([[0], np.cumsum(np.concatenate(is_kept))]).astype(np.int32)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 
-from ewsg_jax.base import checked_arrays, pytrees
+from ewsg_jax.base import checked_arrays, limits, pytrees
 from ewsg_jax.base.typing import Data, Position, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax.run.moments import MomentPlan, positions
@@ -21,10 +21,6 @@ that an interrupt is answered within it.
 """
 MIN_SHARED_STEPS = 32
 """Steps of a run: a shorter one has a program of its own, whose block is no longer than it."""
-CHEAP_RANDOMNESS_BYTES = 2**24
-"""Bytes of randomness, about 20 ms to draw: a run whose only block is longer than the run wastes up
-to this rather than compile a program of its own.
-"""
 SMALL_STEP_NUMBERS = 2**17
 """Numbers that the gradients of one step of all chains touch, about 0.2 ms: up to it the program is
 compiled quickly, which makes such steps 0.7 to 1.25 times as long (`base/compiling.py`).
@@ -37,10 +33,6 @@ MOST_SUMMED_STEPS = 2**17
 """Steps whose running moments one call sums up: of more, float32 rounds the share of a step (less
 than 2⁻¹⁷ of the sum) to few digits.
 """
-MOST_COUNTED_EVALUATIONS = 2**31 - 1
-"""Evaluations of a chain that one call can count, in 32 bits."""
-CACHED_ROW_BYTES = 16 * 2**20
-"""Bytes of rows that are gathered ahead on a CPU, at the most: what stays in its cache."""
 
 
 class ProgramLayout(NamedTuple):
@@ -155,12 +147,12 @@ def choose_layout(
     steps = min(memory // max(step_bytes, 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
     # A run of fewer steps shares the program of longer ones if the randomness it does not need
     # costs little; on an accelerator its one block is a loop of known length.
-    is_dear = steps * step_bytes > CHEAP_RANDOMNESS_BYTES
+    is_dear = steps * step_bytes > limits.SMALL_BYTES
     if layout.accelerator or num_steps < MIN_SHARED_STEPS or is_dear:
         steps = min(steps, num_steps)
     gather_ahead = 0 < row_bytes <= memory
     if gather_ahead:
-        most = memory if layout.accelerator else min(memory, CACHED_ROW_BYTES)
+        most = memory if layout.accelerator else min(memory, limits.SMALL_BYTES)
         steps = min(steps, most // row_bytes)
     steps = int(max(1, steps))
     # The work of all chains: the batches of a run round alike only if they are compiled alike.
@@ -168,7 +160,7 @@ def choose_layout(
     is_small = (
         all_work <= SMALL_STEP_NUMBERS or all_work * (all_steps or num_steps) <= SHORT_RUN_NUMBERS
     )
-    most_steps = max(1, MOST_COUNTED_EVALUATIONS // cost.per_step) if cost.counted else None
+    most_steps = max(1, limits.INT32_MAX // cost.per_step) if cost.counted else None
     if layout.moments is not None:
         most_steps = min(MOST_SUMMED_STEPS, most_steps or MOST_SUMMED_STEPS)
     layout = layout._replace(

@@ -18,10 +18,6 @@ SECONDS_PER_CALL = 0.5
 """Seconds of one call: the host's own time between calls, about 1 ms, is small next to it, and
 an interrupt is answered within it.
 """
-MOST_GROWTH = 8.0
-"""Times as many steps as the last call made, at the most: one call's time is a rough guess at the
-next one's.
-"""
 
 
 def make_steps(
@@ -153,7 +149,8 @@ def _steps_next(planned: RunPlan, steps: int, took: float, left: float) -> int:
         left: seconds that the run may still take.
     """
     block_size, wanted = planned.layout.block_size, max(0.0, min(SECONDS_PER_CALL, left))
-    blocks = math.floor(min(MOST_GROWTH, wanted / max(took, 1e-9)) * steps / block_size)
+    # One call's time is a rough guess at the next one's.
+    blocks = math.floor(min(8.0, wanted / max(took, 1e-9)) * steps / block_size)
     return max(1, blocks) * block_size
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax.base import checked_arrays, memory, pytrees
+from ewsg_jax.base import checked_arrays, limits, memory, pytrees
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.gradients import Evaluations
@@ -28,8 +28,6 @@ from ewsg_jax.run.request import Request, check_kept, check_length, num_steps_of
 from ewsg_jax.run.starts import FirstStates, Keys, first_states, is_function, keys_of
 from ewsg_jax.run.windows import Windows
 
-DRAW_BYTES_PER_CALL = 64 * 2**20
-"""Bytes of kept draws that one call holds on the device, at the most. Set by hand."""
 FEW_SLOTS, MANY_SLOTS, FULL_CALLS = 16, 512, 8
 """Draws up to which a run has exactly as many slots; and the slots of longer ones if `FULL_CALLS`
 calls fill them, else four times as many, and so on: few numbers, so that runs share programs.
@@ -264,7 +262,7 @@ def _num_slots(request: Request, draw_bytes: int, num_due: int) -> int:
     slots = MANY_SLOTS if num_due > FEW_SLOTS else num_due
     while FULL_CALLS * slots < num_due:
         slots *= 4
-    return int(max(1, min(slots, DRAW_BYTES_PER_CALL // max(1, draw_bytes))))
+    return int(max(1, min(slots, limits.BYTES_AT_ONCE // max(1, draw_bytes))))
 
 
 def _compile_ahead(

@@ -9,7 +9,7 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, optional
+from ewsg_jax.base import checks, limits, optional
 from ewsg_jax.base.typing import Data, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
@@ -26,8 +26,6 @@ HOLDS_SAMPLES, HOLDS_STACK = "samples", "samples of a stack"
 """What files hold."""
 PYTREE_FIELDS = {"draws", "moments", states.STATE}
 """Fields of samples that are pytrees."""
-MOST_NAMED = 5
-"""Chains, members or coordinates that a message names: more would hide the text."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -381,7 +379,7 @@ class Samples(Generic[P]):
         return in_arviz(named(self.finite_draws, single), {}, groups, **options)
 
 
-def diverged_of(diverged_at: np.ndarray, most: int = MOST_NAMED) -> str:
+def diverged_of(diverged_at: np.ndarray, most: int = limits.NAMES_SHOWN) -> str:
     """Return in words which chains diverged, and when; at least one has."""
     which = np.flatnonzero(diverged_at >= 0)
     named = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])

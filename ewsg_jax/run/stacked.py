@@ -9,7 +9,7 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, pictures
+from ewsg_jax.base import checks, limits, pictures
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel, KernelState
@@ -19,7 +19,6 @@ from ewsg_jax.run.moments import Moments
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import (
     HOLDS_STACK,
-    MOST_NAMED,
     Samples,
     in_arviz,
     stored,
@@ -33,8 +32,6 @@ from ewsg_jax.vectors.row_subsets import evenly
 
 MOST_LINES = 8
 """Coordinates that are drawn, evenly spaced."""
-LOG_AXIS_RATIO = 10.0
-"""The ratio of the largest value to the smallest from which the axis is logarithmic."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,7 +197,7 @@ class StackedSamples(Generic[P]):
             panel.set(
                 xlabel=f"{name} (lines: diverged chains)" if lost.size else name, ylabel=label
             )
-            if values.min() > 0 and values.max() > LOG_AXIS_RATIO * values.min():
+            if values.min() > 0 and values.max() > 10.0 * values.min():
                 panel.set_xscale("log")
         panels[1].set_yscale("log")
         return pictures.keep(figure, path)
@@ -256,9 +253,9 @@ def split_members(request: Request, samples: Samples) -> StackedSamples:
         those = [
             ", ".join(f"{name} = {_short(x[member])}" for name, x in runs.values.items())
             or f"member {member}"
-            for member in lost[:MOST_NAMED]
+            for member in lost[: limits.NAMES_SHOWN]
         ]
-        more = "; …" if lost.size > MOST_NAMED else ""
+        more = "; …" if lost.size > limits.NAMES_SHOWN else ""
         warn(
             f"{lost.size} of {len(runs)} members have diverged chains, frozen at their last "
             f"finite states (runs.is_stable, runs.diverged_at): {'; '.join(those)}{more}"

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checked_arrays, checks, pytrees, tracing
+from ewsg_jax.base import checked_arrays, checks, limits, pytrees, tracing
 from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import sharing_of
@@ -21,8 +21,6 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.stacks.kernels import Stack, StackState
 
 STATE_TAKES = "samples.state of a run of this kernel on such data"
-MOST_SHAPES_SHOWN = 6
-"""Shapes that an error shows."""
 
 
 class Keys(NamedTuple):
@@ -250,8 +248,8 @@ def check_starts(
     if len(lengths) != 1 or 0 in lengths or (num_chains != 1 and {num_chains} != lengths):
         wanted = "" if num_chains == 1 else f" of length num_chains = {num_chains}"
         shapes = [str(x.shape) for x in jax.tree.leaves(checked)]
-        shown = ", ".join(shapes[:MOST_SHAPES_SHOWN]) + (
-            ", …" if len(shapes) > MOST_SHAPES_SHOWN else ""
+        shown = ", ".join(shapes[: limits.NAMES_SHOWN]) + (
+            ", …" if len(shapes) > limits.NAMES_SHOWN else ""
         )
         raise ValueError(
             f"position must have a leading chain axis{wanted} when stacked=True"

@@ -19,9 +19,6 @@ from ewsg_jax.run.streams.stream import Stream
 Room = list[np.ndarray]
 """Arrays that rows are read into; on a CPU they are the memory of a window's arrays."""
 
-WINDOW_KEY = 2
-"""Folded into the key from which starts have theirs by 0 and 1: windows have a key of their own."""
-
 
 class Windows:
     """The windows of one run.
@@ -33,7 +30,8 @@ class Windows:
 
     def __init__(self, stream: Stream, key: Key, kernel: Kernel, check_data: bool) -> None:
         self._stream, self._check_data = stream, check_data
-        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, WINDOW_KEY))
+        # Starts have theirs by 0 and 1: windows have a key of their own.
+        self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, 2))
         self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
         self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
         self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None

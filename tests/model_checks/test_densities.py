@@ -117,5 +117,5 @@ def test_a_large_position_is_evaluated_fewer_times():
     assert densities.sizes(10**6, np.zeros((4, 10))) == (256, 32, 128)
     assert densities.sizes(500, np.zeros((4, 10)))[1:] == (4, 32)
     most, few, _ = densities.sizes(10**6, np.zeros((1, 10**6)))
-    assert most * 10**6 <= densities.MAX_NUMBERS_HELD
+    assert most * 10**6 <= densities.limits.NUMBERS_AT_ONCE
     assert few == 4

@@ -47,7 +47,7 @@ def test_functions_of_the_position():
 def test_steps_that_a_function_chooses(monkeypatch, few):
     """They are those of the whole run, whatever calls it is cut into; and where it goes on."""
     if few:
-        monkeypatch.setattr(plan, "DRAW_BYTES_PER_CALL", 3 * 3 * 3 * 4)
+        monkeypatch.setattr(plan.limits, "BYTES_AT_ONCE", 3 * 3 * 3 * 4)
         monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
         monkeypatch.setattr(loop, "SECONDS_PER_CALL", 1e-9)
 

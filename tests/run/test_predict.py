@@ -167,7 +167,7 @@ def test_memory_bounds_the_chunk():
         return jnp.tile(grown, 5)
 
     program = module.prepare(draws, wide, jnp.ones(1000), "mean", None)
-    most = module.CHUNK_BYTES // (4 * (10 + 5 + 10 * 1000))
+    most = module.limits.BYTES_AT_ONCE // (4 * (10 + 5 + 10 * 1000))
     assert most / 2 < program.size <= most
     assert module.prepare(draws, lambda w, _: w, None, "mean", None).size == 2000
     assert (

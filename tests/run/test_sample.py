@@ -29,7 +29,7 @@ def test_small_buffers_and_calls_keep_the_same_draws(monkeypatch, burn_in, thin)
     whole = ewsg.sample(
         KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin
     )
-    monkeypatch.setattr(plan, "DRAW_BYTES_PER_CALL", 3 * 16)  # three draws of two chains
+    monkeypatch.setattr(plan.limits, "BYTES_AT_ONCE", 3 * 16)  # three draws of two chains
     monkeypatch.setattr(layout, "MOST_STEPS_PER_BLOCK", 4)
     monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)  # one block a call
     cut = ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 60, num_chains=2, burn_in=burn_in, thin=thin)

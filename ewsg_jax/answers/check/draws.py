@@ -11,10 +11,10 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import AffineMap
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
-from ewsg_jax.run.samples import MOST_NAMED, Samples, diverged_of
+from ewsg_jax.run.samples import Samples, diverged_of
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly
 
@@ -293,8 +293,8 @@ def _lost(samples: Samples | PyTree, tree: PyTree, finite: np.ndarray) -> tuple[
     elif len(which) == 1:
         words = f"chain {which[0]} is not finite"
     else:
-        numbers = ", ".join(map(str, which[:MOST_NAMED]))
-        more = ", …" if len(which) > MOST_NAMED else ""
+        numbers = ", ".join(map(str, which[: limits.NAMES_SHOWN]))
+        more = ", …" if len(which) > limits.NAMES_SHOWN else ""
         words = f"{len(which)} of {len(finite)} chains are not finite ({numbers}{more})"
     first = "its first draw" if len(which) == 1 else "their first draws"
     if np.all(early):

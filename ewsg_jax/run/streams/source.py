@@ -10,13 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, numeric
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base.typing import Data, PyTree
 
 ALIGNMENT = 64
 """Bytes at whose multiples an array begins that JAX takes as it is on a CPU, without a copy."""
-NUMBERS_PER_LOOK = 2**20
-"""Numbers that are searched together for NaN and infinity: bounds the memory, 8 MB at most."""
 
 
 def room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -34,7 +32,7 @@ def check_finite(data: Data, where: Callable[[int], str]) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
         if not np.issubdtype(leaf.dtype, np.inexact):
             continue
-        step = max(1, NUMBERS_PER_LOOK // max(1, leaf[0].size))
+        step = max(1, limits.NUMBERS_AT_ONCE // max(1, leaf[0].size))
         for first in range(0, len(leaf), step):
             rows = leaf[first : first + step]
             # A sum that is finite is one of finite numbers, and quicker than a look at each.

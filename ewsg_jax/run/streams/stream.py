@@ -16,8 +16,6 @@ from ewsg_jax.rows._window import RowSource, Window
 from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.files import opened
 
-FINGERPRINT_ROWS = 16
-"""Rows, evenly spaced, whose numbers are the fingerprint of all: all would take a pass to read."""
 WINDOW_BYTES = 128 * 2**20
 """Bytes of a window by default: two of them fit in the memory of any machine. Set by hand."""
 
@@ -205,10 +203,8 @@ class Stream(RowSource):
             f"{self.pieces}"
         )
         # All rows would take as long as a pass.
-        runs = [
-            (int(row), 1)
-            for row in np.linspace(0, self.num_rows - 1, min(FINGERPRINT_ROWS, self.num_rows))
-        ]
+        # All rows would take a pass to read.
+        runs = [(int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(16, self.num_rows))]
         return {
             "shapes": f"{kinds}, {self.passes} passes",
             "numbers": pytrees.digest(self.read_runs(runs)),
