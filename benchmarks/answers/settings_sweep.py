@@ -25,7 +25,7 @@ from typing import Any
 
 import jax
 
-from benchmarks.answers.settings_cases import CASES
+from benchmarks.answers.settings_cases import CASES, Case
 
 RESULT = Path(__file__).parents[1] / "results" / "settings_sweep.json"
 FACTORS = {"doubled": 2.0, "halved": 0.5}
@@ -97,6 +97,28 @@ def run(case: Callable[[], Said]) -> tuple[Said, float]:
     return said, min(times)
 
 
+def run_with(
+    settings: types.ModuleType, name: str, value: Any, cases: dict[str, Case], traced: bool
+) -> tuple[dict[str, Said], float]:
+    """Return what is said of all cases with this value of a setting, which stays, and the time.
+
+    Args:
+        settings: the module of settings.
+        name: the setting.
+        value: its value.
+        cases: the cases by their names.
+        traced: whether it is read while a program is traced, which is then compiled anew.
+    """
+    setattr(settings, name, value)
+    forget()
+    if traced:
+        jax.clear_caches()
+        for case in cases.values():
+            run(case)
+    runs = {label: run(case) for label, case in cases.items()}
+    return {label: said for label, (said, _) in runs.items()}, sum(t for _, t in runs.values())
+
+
 def differences(base: dict[str, Said], said: dict[str, Said]) -> Iterator[str]:
     """Yield what differs between two runs of all cases."""
     for case, before in base.items():
@@ -138,24 +160,16 @@ def sweep(room: str, names: set[str] | None, minutes: float, compiled: bool = Fa
             changed = scaled(value, factor)
             if changed == value:
                 continue
-            setattr(settings, name, changed)
-            forget()
-            if name not in warm:  # read while a program is traced
-                jax.clear_caches()
-                for case in cases.values():
-                    run(case)
-            changed_runs = {case: run(call) for case, call in cases.items()}
+            # The time of the unchanged setting is measured beside: other jobs come and go.
+            (after, seconds), (_, before) = (
+                run_with(settings, name, one, cases, traced=name not in warm)
+                for one in (changed, value)
+            )
             entry[label] = {
                 "to": changed,
-                "changes": list(
-                    differences(said, {k: what for k, (what, _) in changed_runs.items()})
-                ),
-                "time": round(sum(t for _, t in changed_runs.values()) / seconds, 3),
+                "changes": list(differences(said, after)),
+                "time": round(seconds / before, 3),
             }
-            setattr(settings, name, value)
-        forget()
-        if name not in warm:
-            jax.clear_caches()
         stored[name] = entry | {"read": True}
         RESULT.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
         print(f"{name} = {value}: {summary(stored[name])}", flush=True)
