@@ -242,11 +242,6 @@ def at_rest(dynamics: Dynamics, step: int) -> PyTree:
     return state_at(without_metric(dynamics)[0], jnp.zeros(1), step, None)
 
 
-def step_of(dynamics: Dynamics, step: int) -> AffineStep:
-    """Return the step of one coordinate, in the coordinates of the mass."""
-    return steps_of({"": [without_metric(dynamics)[0]]}, step)[""][0]
-
-
 def steps_of(kinds: dict[str, list[Dynamics]], step: int = 0) -> dict[str, list[AffineStep]]:
     """Return the steps of one coordinate, by kind of dynamics.
 

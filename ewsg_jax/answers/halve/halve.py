@@ -62,8 +62,7 @@ def halve(
         data: all n rows, as for `sample`.
         num_steps: steps of h that each pair makes, burn-in included.
         num_chains: pairs of chains, at least 8, whose differences give the errors.
-        burn_in: first steps, which are left out; by default a quarter. Chains that start together
-            must have come apart.
+        burn_in: first steps, which are left out; by default a quarter.
         tolerance: the relative error that a standard deviation may have. A mean may be off by twice
             as many standard deviations.
         error_rate: how often a step without a bias may be called wrong.
@@ -113,7 +112,14 @@ def halve(
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
         checks.positive(name, value)
         checks.decay(name, value)
-    layout, names = _coordinates(check_starts(key, position, num_chains, stacked=False), names)
+    shapes = check_starts(key, position, num_chains, stacked=False)
+    layout = Layout.of(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), shapes))
+    names = chosen_names(names, layout.names)
+    if half := [dtype for dtype in layout.dtypes if dtype.itemsize < 4]:
+        raise ValueError(
+            "position must be at least of float32: what rounding adds to half precision grows as "
+            f"the step falls, and is no bias of the step; got {half[0]}"
+        )
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
@@ -182,21 +188,3 @@ def halve(
         names=names,
         **{name: like_position(name) for name in moments},
     )
-
-
-def _coordinates(shapes: Position, names: Names) -> tuple[Layout, tuple[str, ...]]:
-    """Return how a position is a vector, and the names of its coordinates.
-
-    Args:
-        shapes: the shapes of starts, with a leading axis of chains.
-        names: the names that were given; None for the places in the pytree.
-    """
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), shapes)
-    for leaf in jax.tree.leaves(one):
-        if leaf.dtype.itemsize < 4:
-            raise ValueError(
-                f"position must be at least of float32: what rounding adds to half precision grows "
-                f"as the step falls, and is no bias of the step; got {leaf.dtype}"
-            )
-    layout = Layout.of(one)
-    return layout, chosen_names(names, layout.names)

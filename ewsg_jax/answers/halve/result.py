@@ -40,8 +40,8 @@ class Halved:
     """The bias of a step size h, and moments without it. Pytrees are like the position, in float64.
 
     Attributes:
-        outcome: "right" if h is within tolerance, "wrong" if an error is beyond it and beyond Monte
-            Carlo error, "unsure" otherwise.
+        outcome: "right" (h is within tolerance), "wrong" (an error is beyond it, Monte Carlo error
+            included) or "unsure".
         verdict: the same in a sentence, with what to do.
         right_step: the step at which, to leading order, everything is within tolerance.
         coarse: means and standard deviations at h (also called `whole`).

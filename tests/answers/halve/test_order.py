@@ -15,7 +15,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax import Randomness
-from ewsg_jax.answers.forecast.dynamics_step import stationary_each, step_of
+from ewsg_jax.answers.forecast.dynamics_step import stationary_each, steps_of
 from ewsg_jax.answers.halve.estimates import extrapolated
 from ewsg_jax.answers.halve.order import order_of, order_of_noise, remainder_share
 from tests.answers.halve.pairs import (
@@ -90,7 +90,7 @@ def test_errors_cover_what_extrapolation_leaves_at_large_steps(name):
 
     def ratio(h, lam):
         """The stationary variance over the right one."""
-        step = step_of(make(float(h), **numbers), 0)
+        (step,) = steps_of({"": [make(float(h), **numbers)]})[""]
         return lam * float(stationary_each(step, np.array([lam]), np.zeros(1)).variance[0])
 
     for lam, h in itertools.product((1.0, 4.0, 20.0), 2.0 ** np.arange(-6, 1.5, 0.5)):
