@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast import settings
 from ewsg_jax.answers.forecast.dynamics_step import QuadraticWeight
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.modules import Part, made_by
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
@@ -142,13 +142,14 @@ def estimates(
             estimate, _ = estimator.propose(drawn, kept, point, data, no_weight)
             return ravel_pytree(pytrees.widened(estimate.gradient))[0]
 
-        together = max(1, settings.ROWS_PER_CALL // rows)
+        together = max(1, limits.POSITIONS_AT_ONCE // rows)
         return jax.lax.map(on_batch, randomness, batch_size=together)
 
     keys = jax.random.split(jax.random.key(2), points.shape[0])
     if not isinstance(data, Spread):
         return jax.lax.map(at_point, (keys, points, anchors))
-    together = max(1, settings.EXCHANGED_ROWS // (rows * (count or num_rows(data))))
+    # Devices give each other so many rows at once.
+    together = max(1, 2**14 // (rows * (count or num_rows(data))))
     return jax.lax.map(at_point, (keys, points, anchors), batch_size=together)
 
 
@@ -204,7 +205,8 @@ def noise_of(
     # A shift that may be Monte Carlo error is set to 0.
     error = np.std(added - size * predicted, axis=0) / np.sqrt(len(points))
     shift = added.mean(0)
-    shift = np.where(np.abs(shift) > settings.SHIFT_ERRORS * error, shift, 0.0)
+    # Two standard errors, the usual 95 %: a smaller shift is Monte Carlo error.
+    shift = np.where(np.abs(shift) > 2.0 * error, shift, 0.0)
     covariance = correction * flat.T @ flat / len(gradients)
     return BatchNoise(covariance, shift, size * first_order)
 

@@ -23,6 +23,7 @@ from ewsg_jax.answers.forecast.dynamics_step import (
 from ewsg_jax.answers.forecast.target import Target
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.base import limits
 from ewsg_jax.base.optional import root_between
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics._mass import with_step_size, without_metric
@@ -145,8 +146,8 @@ class LinearisedKernel:
         evaluations = estimator.evaluations(self.data).per_step * num_batches
         most = min(
             settings.MAX_EVALUATIONS // evaluations,
-            settings.MAX_GRADIENT_NUMBERS // (count * self.d),
-            settings.MAX_POINTS,
+            limits.NUMBERS_AT_ONCE // (count * self.d),
+            2**14,
         )
         num_points = max(most, fewest)
         wanted, then = self.step_at_mode(before).wanted, None
@@ -276,7 +277,7 @@ class LinearisedKernel:
             return float(np.mean(np.diag(reached)[self.d :])) - self.temperature
 
         # From the friction that is given, doubled or halved until the kinetic energy is between.
-        widest = settings.THERMOSTAT_RANGE
+        widest = 1e6
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < widest * low:
             high *= 2
@@ -284,7 +285,7 @@ class LinearisedKernel:
             low /= 2
         if not (np.isfinite(excess(low)) and excess(low) > 0 > excess(high)):
             return None, at(high)
-        value = root_between(excess, low, high, settings.THERMOSTAT_TOLERANCE * low)
+        value = root_between(excess, low, high, 1e-6 * low)
         return stationary.stationary(at(value), added), at(value)
 
     def mean_shift(

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.forecast import settings
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.coordinates import flattened, named
 from ewsg_jax.vectors.layout import vector
@@ -114,7 +114,7 @@ class Forecast:
         one_draw = jax.tree.map(lambda x: x[None, None], self.variance_ratio)
         _, names = flattened(named(one_draw, "position"))
         order = np.argsort(-np.abs(np.log(ratio)), kind="stable")
-        most = settings.SHOWN_FORECASTS
+        most = limits.LINES_SHOWN
         shown = np.sort(order) if len(ratio) <= most else order[:most]
         width = max(len("coordinate"), *(len(names[i]) for i in shown))
         lines.append(

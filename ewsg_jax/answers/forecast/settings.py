@@ -35,10 +35,6 @@ either side of the mode. By hand.
 # ── Noise of batches ─────────────────────────────────────────────────────────────────────────────
 MAX_EVALUATIONS = 2**20
 """Gradients of single rows that a round evaluates. By hand."""
-MAX_POINTS = 2**14
-"""Points at which batches are compared. By hand."""
-MAX_GRADIENT_NUMBERS = 2**22
-"""Numbers in the gradients of a round, 32 MiB in float64. By hand."""
 MIN_POINTS = 64
 """Points, at least, at which batches are compared, and over which a step that depends on the
 position is averaged. By hand.
@@ -53,14 +49,6 @@ CANDIDATES_PER_PROPOSAL = 8
 """Drawn batches at a point for each batch that an index chain visits. By hand; exact."""
 ANCHOR_AGES = 16
 """Ages of anchors that stand for all ages, equally probable. By hand; exact (SVRG, SAGA: 5 %)."""
-SHIFT_ERRORS = 2.0
-"""Standard errors below which a shift of the mean by weights is set to 0: the usual 95 %."""
-ROWS_PER_CALL = 256
-"""Rows whose gradients are evaluated together; batches above it go one by one, as in a step. By
-hand: memory.
-"""
-EXCHANGED_ROWS = 2**14
-"""Rows that devices give each other at once. By hand: memory."""
 
 # ── The stationary distribution ──────────────────────────────────────────────────────────────────
 MAX_ROUNDS = 6
@@ -69,33 +57,13 @@ CONVERGED_CHANGE = 0.01
 """Relative change of a variance that ends the rounds: control variates are then exact to 0.5 % of
 their excess.
 """
-MAX_DOUBLINGS = 60
-"""Doublings of the number of steps: a chain that remembers its start after 2⁶⁰ steps never forgets.
-"""
-FORGOTTEN_SIZE = 1e-12
-"""Size of a power of the step's matrix at which the start is forgotten: below rounding of P."""
-OSCILLATION_ANGLE = 1e-6
-"""Radians: the sine of the angle from which a step's matrix oscillates. Below it the formula of a
-damped oscillation divides by 0.
-"""
 TINY_STEP = 1e-4
 """Part of the step size at which a dynamics has no bias of its own: the target of one whose drift
 depends on the position. By hand; exact (sgrld).
 """
-THERMOSTAT_RANGE = 1e6
-"""Factor above and below the given friction between which a thermostat is looked for. By hand."""
-THERMOSTAT_TOLERANCE = 1e-6
-"""Relative error of that thermostat. By hand."""
 
 # ── Stability ────────────────────────────────────────────────────────────────────────────────────
 CURVATURE_PRODUCTS = 6
 """Products of the Hessian with vectors at each place, of Lanczos' method. By hand."""
 LANCZOS_ROUNDING = 1e-5
 """Part of the largest number in Lanczos' method below which a number is rounding in float32."""
-STABILITY_BISECTIONS = 40
-"""Halvings of the logarithm of the interval that holds the largest stable step: to the last digit
-of float64.
-"""
-
-SHOWN_FORECASTS = 8
-"""Coordinates of which the printed table has a row each: the worst. By hand: it fits a screen."""

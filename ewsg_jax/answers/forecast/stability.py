@@ -116,7 +116,8 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
         low, high = high, 4 * high
     while not is_stable(low) and low > 1e-30:
         low, high = low / 4, low
-    for _ in range(settings.STABILITY_BISECTIONS):
+    # To the last digit of float64.
+    for _ in range(40):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if is_stable(middle) else (low, middle)
     return low

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ewsg_jax.answers.forecast import settings
+from ewsg_jax.base import limits
 
 
 def stationary(matrix: np.ndarray, noise: np.ndarray) -> np.ndarray | None:
@@ -24,14 +24,15 @@ def stationary_each(matrix: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, 
     power, total, size = matrix, noise, np.abs(matrix).max((-1, -2))
     with np.errstate(all="ignore"):
         # By doubling: 2^k steps after k turns, so that slow maps cost few products.
-        for _ in range(settings.MAX_DOUBLINGS):
+        # A chain that remembers its start after 2⁶⁰ steps never forgets.
+        for _ in range(60):
             total = total + power @ total @ power.swapaxes(-1, -2)
             power = power @ power
             size = np.abs(power).max((-1, -2))
             # A stack is finished when each chain of it has forgotten its start, or never will.
-            if np.all((size < settings.FORGOTTEN_SIZE) | ~np.isfinite(size)):
+            if np.all((size < limits.FLOAT64_ROUNDING) | ~np.isfinite(size)):
                 break
-        return (total + total.swapaxes(-1, -2)) / 2, np.asarray(size < settings.FORGOTTEN_SIZE)
+        return (total + total.swapaxes(-1, -2)) / 2, np.asarray(size < limits.FLOAT64_ROUNDING)
 
 
 def autocorrelation_times(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
@@ -53,7 +54,8 @@ def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
     total = float(autocorrelation_times(matrix, covariance, 1)[0])
     value = np.linalg.eigvals(matrix)[0]
     size, angle = np.abs(value), np.abs(np.angle(value))
-    if len(matrix) == 1 or np.sin(angle) < settings.OSCILLATION_ANGLE:
+    # At smaller angles the formula of a damped oscillation divides by 0.
+    if len(matrix) == 1 or np.sin(angle) < 1e-6:
         return total
     # ρ(k) = rᵏ (cos kφ + β sin kφ): a sum of a damped oscillation is largest where it first turns.
     first = float((matrix @ covariance)[0, 0] / covariance[0, 0])

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.mode import settings
 from ewsg_jax.base import checks, optional
 from ewsg_jax.base.typing import Array, Data
 
@@ -58,10 +57,11 @@ def cluster(
         checks.finite("features", x)
     x = x.reshape(n, -1)
     clusters = optional.module("sklearn.cluster", "cluster")
-    if n <= settings.CLUSTER_ROWS_AT_ONCE:
+    # More rows go over in minibatches.
+    if n <= 50_000:
         means = clusters.KMeans(k, random_state=seed)
     else:
-        means = clusters.MiniBatchKMeans(k, batch_size=settings.CLUSTER_BATCH, random_state=seed)
+        means = clusters.MiniBatchKMeans(k, batch_size=4_096, random_state=seed)
     return jnp.asarray(means.fit_predict(x if check_data else _filled(x)), jnp.int32)
 
 

@@ -87,7 +87,7 @@ def descend(
                 end = End.CONVERGED
                 break
             false_modes, no_mode = false_modes + 1, End.RIDGE if is_parabola else End.NO_MINIMUM
-            if false_modes > settings.MAX_FALSE_MODES:
+            if false_modes > 10:
                 end = no_mode
                 break
         # Without a gradient and a curvature no direction leads down.
@@ -143,7 +143,8 @@ def _along(potential: HostPotential, point: Point, step: Step, eager: bool) -> P
         candidate = potential.at(flat, may_be_rejected=number > 0)
         if candidate.value == -np.inf:
             return End.FALLS
-        decrease = settings.SUFFICIENT_DECREASE * float(point.gradient @ (flat - point.flat))
+        # Armijo's rule, at its usual value.
+        decrease = 1e-4 * float(point.gradient @ (flat - point.flat))
         highest = point.value + decrease + potential.noise(point.value)
         falls = candidate.is_finite() and candidate.value <= highest
         if best is not None:

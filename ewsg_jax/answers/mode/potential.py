@@ -139,7 +139,7 @@ class HostPotential:
                 self._along(point, np.eye(self.size), parts[1], 0.0), self.of.wide
             )
         hessian = np.empty(0)
-        for _ in range(settings.MAX_DIRECTION_ROUNDS):
+        for _ in range(3):
             best, least = np.empty(0), np.inf
             for part in parts:
                 along = self._along(point, self._metric.directions.T, part, part)

@@ -49,7 +49,7 @@ def approach(
         if not point.is_finite():
             # Beyond the edge of the support: so much higher that the line search comes back.
             fall = abs(float(lowest.gradient @ (point.flat - lowest.flat)))
-            return lowest.value + settings.HIGHER * fall, np.zeros_like(z)
+            return lowest.value + settings.KINK_FACTOR * fall, np.zeros_like(z)
         lowest = min(lowest, point, key=lambda candidate: candidate.value)
         return point.value, units * point.gradient
 
@@ -71,9 +71,9 @@ def approach(
             callback=stepped,
             options={
                 "maxcor": settings.LBFGS_MEMORY,
-                "maxls": settings.LBFGS_LINE_SEARCH,
+                "maxls": settings.MAX_STEP_LENGTHS,
                 "maxiter": max_steps,
-                "maxfun": settings.LBFGS_LINE_SEARCH * max_steps,
+                "maxfun": settings.MAX_STEP_LENGTHS * max_steps,
                 "ftol": 0.0,
                 "gtol": 0.0,
             },

@@ -37,8 +37,6 @@ program for the gradient alone takes longer to compile. By hand.
 """
 
 # ── Second derivatives by differences of gradients ───────────────────────────────────────────────
-MAX_DIRECTION_ROUNDS = 3
-"""How often directions of unit curvature are computed from the last ones. By hand; tests."""
 UNIT_CURVATURE = 4.0
 """Factor around 1 within which a curvature counts as one. By hand."""
 SMALL_ASYMMETRY = 1e-3
@@ -50,11 +48,7 @@ WORSE_ASYMMETRY = 10.0
 
 # ── Newton's method ──────────────────────────────────────────────────────────────────────────────
 MAX_STEP_LENGTHS = 40
-"""Lengths of one step that are tried. By hand."""
-SUFFICIENT_DECREASE = 1e-4
-"""Part of the decrease that the gradient predicts with which a step is accepted: Armijo's rule, at
-its usual value.
-"""
+"""Lengths of one step that are tried, in Newton's method and a line search of L-BFGS. By hand."""
 STEADY_GRADIENT = 0.3
 """Part of the gradient that is left after a step, from which a longer step is tried: after one of
 Newton's steps exp(−w), which has no minimum, keeps 0.37, and w⁴, which has one, 0.30.
@@ -77,26 +71,19 @@ RIDGE_POSITION_SHARE = 1e-3
 """Part of the largest coordinate, over which it may be one instead, if a standard deviation is
 larger than the position. By hand; tests.
 """
-MAX_FALSE_MODES = 10
-"""Points that look like a mode and are none, after which the potential has no mode. By hand."""
 EDGE_RISE = 1e6
 """Rise of a potential that should fall, above which the point is beyond the edge of the support. By
 hand.
 """
 KINK_FACTOR = 10.0
-"""Times what gradient and curvature predict, by which the gradient or the value changes at a kink.
-By hand; tests.
-"""
-FAR_FROM_MODE = 10.0
-"""Standard deviations from a mode, above which the message names other causes than rounding. By
-hand.
+"""Times what gradient and curvature predict, by which the gradient or the value changes at a kink;
+and times the predicted decrease, by which a point without a density counts as higher, so that a
+line search turns back. By hand; tests.
 """
 
 # ── The edge of the support ──────────────────────────────────────────────────────────────────────
 EDGE_DISTANCE = 0.1
 """Standard deviations around a mode at which the edge of the support is looked for. By hand."""
-EDGE_PAIRS = 32
-"""Pairs of points at that distance."""
 EDGE_SHARE = 0.3
 """Part of these points with density 0, from which the mode lies on the edge: a plane edge through
 the mode takes a half. By hand.
@@ -114,27 +101,7 @@ LANCZOS_END = 1e-6
 # ── L-BFGS ───────────────────────────────────────────────────────────────────────────────────────
 LBFGS_MEMORY = 20
 """Pairs of steps and gradients that L-BFGS keeps. SciPy's default is 10; by hand."""
-LBFGS_LINE_SEARCH = 30
-"""Points of a line search, at most. By hand."""
 UNIT_ROWS = 256
 """Rows whose gradients give the units of the coordinates. By hand."""
 UNITS_APART = 100.0
 """Factor within which curvatures are left as they are: their estimates are no better. By hand."""
-HIGHER = 10.0
-"""Times the decrease that the gradient predicts, by which a point without a density counts as
-higher, so that a line search turns back. By hand.
-"""
-
-# ── Other steps ──────────────────────────────────────────────────────────────────────────────────
-SMALL_DRAWS = 2**20
-"""Numbers in draws up to which a program with fewer optimisations takes less time, compiling
-included.
-"""
-STEPS_PER_CALL = 100
-"""Optimiser's steps on minibatches in one compiled call, after which the progress bar moves. By
-hand.
-"""
-CLUSTER_ROWS_AT_ONCE = 50_000
-"""Rows above which k-means goes over minibatches of the data. By hand."""
-CLUSTER_BATCH = 4_096
-"""Rows of such a minibatch. By hand."""

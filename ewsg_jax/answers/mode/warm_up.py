@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.answers.mode import settings
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
@@ -50,8 +49,9 @@ def warm_up(
         return jax.lax.fori_loop(0, count, one, carry)
 
     carry, bar = (position, optimizer.init(position)), Progress(num_steps, progress)
-    for first in range(0, num_steps, settings.STEPS_PER_CALL):
-        count = min(settings.STEPS_PER_CALL, num_steps - first)
+    # The progress bar moves after each compiled call.
+    for first in range(0, num_steps, 100):
+        count = min(100, num_steps - first)
         carry = jax.block_until_ready(many(jnp.int32(first), jnp.int32(count), carry, data))
         bar.update(count)
     bar.close()
