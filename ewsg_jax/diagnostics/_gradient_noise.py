@@ -34,8 +34,6 @@ from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.row_subsets import evenly
 
-MAX_NOISE_CHAINS = 64
-"""Chains, evenly spaced, from which steps are made; set by hand."""
 MAX_NOISE_COORDINATES = 1024
 """Coordinates, evenly spaced, that are compared; set by hand."""
 TWO_WAYS = "the gradient moves position and momentum in other proportions than the noise does"
@@ -105,7 +103,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     if reason:
         return GradientNoise(None, None, reason)
     assert isinstance(kernel, Pair)  # for others it is unknown
-    chains = alive[evenly(alive.size, min(alive.size, MAX_NOISE_CHAINS))]
+    chains = alive[evenly(alive.size, min(alive.size, 64))]
     per_step = max(1, kernel.evaluations(data).per_step)
     # Enough batches for a variance to some percent, within a bounded cost.
     # Some seconds on a CPU.

@@ -33,9 +33,6 @@ from ewsg_jax.base import checks, rng
 from ewsg_jax.base.typing import Array, Data, Key, Scalar
 from ewsg_jax.rows._view import Batch, num_rows
 
-FREE = -1
-"""The row number of a free place."""
-
 
 class BrightSet(NamedTuple):
     """Row numbers of the bright data and their gaps log Lᵢ − log Bᵢ, at the front of arrays of
@@ -148,7 +145,7 @@ def first_bright(
         return added, count + jnp.sum(chosen, dtype=jnp.int32)
 
     dtype = jax.eval_shape(gaps_of, data).dtype
-    empty = BrightSet(jnp.full(capacity, FREE, jnp.int32), jnp.zeros(capacity, dtype))
+    empty = BrightSet(jnp.full(capacity, -1, jnp.int32), jnp.zeros(capacity, dtype))
     return jax.lax.fori_loop(0, -(-n // size), add, (empty, jnp.int32(0)))
 
 
@@ -206,7 +203,7 @@ def _changed(
     """
     num_staying = jnp.sum(stays)
     fits = may_move & (num_staying + jnp.sum(chosen) <= bright.rows.size)
-    empty = BrightSet(jnp.full_like(bright.rows, FREE), jnp.zeros_like(bright.gaps))
+    empty = BrightSet(jnp.full_like(bright.rows, -1), jnp.zeros_like(bright.gaps))
     moved = inserted(inserted(empty, bright, stays, 0), others, chosen, num_staying)
     return jax.tree.map(lambda new, old: jnp.where(fits, new, old), moved, bright), fits
 

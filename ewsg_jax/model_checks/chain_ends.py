@@ -25,6 +25,7 @@ import numpy as np
 
 from ewsg_jax.base.typing import Data, Position, PyTree
 from ewsg_jax.model_checks import densities
+from ewsg_jax.model_checks.divergence import FAR_LENGTHS, RISE, RISE_PER_DIMENSION
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside
 from ewsg_jax.posterior.posterior import Posterior
@@ -41,13 +42,6 @@ has heavy tails, funnels and bad starts that must not be marked."""
 CLIMB_ALONE = 1e6
 """The same temperatures a dimension if no other chain is known to be fine: gradient noise may have
 lifted all of them equally. Set by hand."""
-DISTANCE_TIMES = 1e3
-"""How many times as far as all other chains a chain must be, to have blown up by its distance: the
-density of a flat tail hardly falls."""
-SUSPICIOUS_PER_DIMENSION, SUSPICIOUS = 10.0, 200.0
-"""Height above the least potential, in temperatures a dimension and in temperatures, from which on
-a chain is suspected, and its start evaluated. A draw of a Cauchy distribution would have to be e¹⁰⁰
-times as far as others."""
 
 
 class ChainEnds(NamedTuple):
@@ -140,7 +134,7 @@ def _blown_up(
     unit = ends.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(ends.last)))
     heights = values[1 : 1 + len(farthest)]
     least = np.min(values[np.isfinite(values)], initial=np.inf)
-    high = SUSPICIOUS_PER_DIMENSION * unit + SUSPICIOUS * ends.temperature
+    high = RISE_PER_DIMENSION * unit + RISE * ends.temperature
     suspicious = ~np.isfinite(heights) | (heights > least + high)
     if not suspicious.any():
         return blown_up
@@ -166,9 +160,7 @@ def _blown_up(
         climbs = _is_above(height, max(before, highest), least, rise * unit)
         climbs |= _is_above(height, before, least, CLIMB_ALONE * unit)
         # In a flat tail the density may hardly fall: there the distance shows it.
-        is_far = len(judged_by) > 1 and norms[chain] > DISTANCE_TIMES * max(
-            distance, start_norms[k]
-        )
+        is_far = len(judged_by) > 1 and norms[chain] > FAR_LENGTHS * max(distance, start_norms[k])
         blown_up[chain] = climbs or bool(is_far and height > highest + high)
         if not blown_up[chain]:
             highest, distance = max(highest, height), max(distance, norms[chain])

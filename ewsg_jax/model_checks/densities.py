@@ -16,12 +16,11 @@ from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, sum_over_rows
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
+from ewsg_jax.vectors.some_rows import VECTORISED_POSITIONS
 
 LEVELS = ((4, 32), (16, 64), (32, 128))
 """Positions and rows at which log_likelihood is evaluated, at most: a compiled program for each
 level. The largest takes 4,096 evaluations, some milliseconds; set by hand."""
-POSITIONS_TOGETHER = 16
-"""Positions that are evaluated side by side on all rows; bounds memory, set by hand."""
 
 
 class Densities(NamedTuple):
@@ -108,7 +107,7 @@ def log_likelihoods(
 @functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
 def _priors(posterior: Posterior, positions: Position) -> Array:
     return jax.lax.map(
-        lambda x: jnp.asarray(posterior.log_prior(x)), positions, batch_size=POSITIONS_TOGETHER
+        lambda x: jnp.asarray(posterior.log_prior(x)), positions, batch_size=VECTORISED_POSITIONS
     )
 
 
@@ -119,4 +118,4 @@ def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_si
             lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size
         )
 
-    return jax.lax.map(total, positions, batch_size=POSITIONS_TOGETHER)
+    return jax.lax.map(total, positions, batch_size=VECTORISED_POSITIONS)

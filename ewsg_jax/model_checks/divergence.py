@@ -24,16 +24,15 @@ from ewsg_jax.vectors.row_subsets import evenly, take_rows
 SMALLER_STEP = "a smaller step_size may help, or columns of one scale (standardise them)"
 """What helps if no cause is found."""
 FAR_LENGTHS = 1e3
-"""Times its start's length (plus 1): a chain that far went there by steps that were too large."""
-MAX_DERIVATIVES = 2**30
-"""Derivatives of rows that are evaluated in search of one that is not finite, some seconds, and
-side by side, 16 MiB in float32; set by hand."""
+"""Times its start's length (plus 1), or the distance of all other chains: a chain that far went
+there by steps that were too large. The density of a flat tail hardly falls."""
 UNBOUNDED_FALL = 1e3
 """Fall of a potential from its start, in units of its size there (plus 1), that is called one
 without bound; set by hand."""
-RISE, RISE_PER_DIMENSION = 100.0, 10.0
-"""Rise of the potential, in nats and in nats for each dimension, that no chain makes whose steps
-are stable: noise lifts one by half a nat for each dimension."""
+RISE, RISE_PER_DIMENSION = 200.0, 10.0
+"""Rise of the potential, in temperatures and in temperatures for each dimension, that no chain
+makes whose steps are stable: noise lifts one by half a temperature for each dimension, and a draw
+of a Cauchy distribution would have to be e¹⁰⁰ times as far as others."""
 
 
 def causes(
@@ -139,7 +138,8 @@ def _of_posterior(
         return jax.value_and_grad(posterior.log_likelihood)(p, row)
 
     # With many parameters few rows: the search is not to take longer than the run.
-    places = evenly(num_rows(data), max(1, MAX_DERIVATIVES // _size(position)))
+    # Some seconds of derivatives.
+    places = evenly(num_rows(data), max(1, 2**30 // _size(position)))
     rows_together = max(1, limits.NUMBERS_AT_ONCE // _size(position))
 
     @jax.jit

@@ -29,9 +29,6 @@ GRADIENT_CURE = (
 NUM_LINES = 16
 """Lines between draws along which both are compared: with the 15 nodes of the rules 240 gradients
 on at most 1,024 rows; set by hand."""
-LINE_LENGTH = 0.25
-"""Length of a line, as a part of the way between two draws: shorter ones suit narrow posteriors,
-longer ones drown rounding; set by hand."""
 NODES = (8, 7)
 """Nodes of two Gauss–Legendre rules, whose difference is the error of either."""
 NODES_TOGETHER = PADDED_POSITIONS // NUM_LINES
@@ -39,19 +36,11 @@ NODES_TOGETHER = PADDED_POSITIONS // NUM_LINES
 LINE_DIFFERENCE = 0.05
 """Relative difference from which on the gradient is another one: an sd that is wrong by the default
 tolerance of 5 % is a gradient that is wrong by 10 %."""
-ROUGH_SHARE = 1 / 64
-"""Distance between three values at an end whose second difference is rounding, as a part of a
-line."""
 MAX_HALVINGS, MIN_HALVINGS = 6, 3
 """How often lines on which both differ are halved before the difference is believed; and how many
 halvings are enough if shorter lines drown in rounding. A jump is within 1/64 of a line then."""
-TIMES_RULE, TIMES_ROUNDING = 10.0, 10.0
+TIMES_ERROR = 10.0
 """How many times the error of the rule, and that of rounding, a difference must be."""
-WIDEST_SD, NARROWEST_SD = 0.1, 1e-4
-"""Largest sd that is assumed around a position without draws, as a part of its numbers, or of 1 if
-these are smaller; and the smallest, as a part of that: float32 has 1e-7."""
-MAX_SUSPECTS = 8
-"""Coordinates whose own gradient is compared along lines, each of which costs as much as all."""
 
 
 def num_compared(layout: Layout, data: Data) -> int:
@@ -84,9 +73,11 @@ def wrong_gradient(
     chosen = flat[evenly(len(flat), 2 * NUM_LINES)]
     half = len(chosen) // 2
     starts = chosen[:half]
-    ends = starts + LINE_LENGTH * (chosen[half : 2 * half] - starts)
+    # Shorter lines suit narrow posteriors, longer ones drown rounding.
+    ends = starts + 0.25 * (chosen[half : 2 * half] - starts)
     text = _differing(subset, np.stack([starts, ends], axis=1), np.ones((1, subset.size)))
-    suspected = suspects(subset, flat, MAX_SUSPECTS)
+    # Each costs as much as all coordinates together.
+    suspected = suspects(subset, flat, 8)
     names = names or tuple(map(str, range(layout.size)))
     if text:
         most = f", most of all that of {names[suspected[0].number]}" if suspected else ""
@@ -118,7 +109,8 @@ def wrong_gradient_at(posterior: Posterior, position: Position, data: Data) -> l
     layout, flat = Layout.of(position), vector(position)
     # A posterior is about as wide as gradients of rows say (Fisher's information), but not if
     # these are wrong; nor is it known to be wider than numbers are large.
-    most = WIDEST_SD * np.maximum(1.0, np.abs(flat))
+    # The sd that is assumed around a position without draws is at most this part of its numbers.
+    most = 0.1 * np.maximum(1.0, np.abs(flat))
     subset = SomeRows.of(posterior, layout, data)
     signed = subset.gradients(
         np.resize(flat, (PADDED_POSITIONS, len(flat))), subset.signs(PADDED_POSITIONS)
@@ -126,7 +118,7 @@ def wrong_gradient_at(posterior: Posterior, position: Position, data: Data) -> l
     with np.errstate(divide="ignore"):
         sds = 1 / np.sqrt(subset.stands_for * np.mean(signed**2, axis=0))
     # Nor narrower than numbers have digits for.
-    least = NARROWEST_SD * most
+    least = 1e-4 * most
     sds = np.clip(np.where(sds < most, sds, most), least, most)
     normals = np.random.default_rng(0).normal(size=(2 * NUM_LINES, len(flat)))
     # As the position's dtypes hold them.
@@ -170,10 +162,10 @@ def _largest(rises: np.ndarray) -> tuple[str, np.ndarray, bool]:
         rise, error, by_gradient, other_rule = rises[np.isfinite(rises[:, part]).all(1), part].T
         difference = float(np.linalg.norm(rise - by_gradient))
         size = float(np.linalg.norm(np.maximum(np.abs(rise), np.abs(by_gradient))))
-        rule = TIMES_RULE * float(np.linalg.norm(by_gradient - other_rule))
+        rule = TIMES_ERROR * float(np.linalg.norm(by_gradient - other_rule))
         if difference <= max(LINE_DIFFERENCE * size, rule):
             continue
-        if difference > TIMES_ROUNDING * float(np.linalg.norm(error)):
+        if difference > TIMES_ERROR * float(np.linalg.norm(error)):
             return (
                 f"the gradient of {name} is not that of its values: along {{}} they differ by "
                 f"{100 * min(difference / size, 1):.0f} %",
@@ -196,7 +188,8 @@ def _along(subset: SomeRows, lines: np.ndarray, weights: np.ndarray) -> np.ndarr
     # roundings; and, of terms that do not feel these, in how rough values are at both ends: a jump
     # is at one of them.
     nudge = (1 + ULPS * eps).astype(dtype)
-    little = dtype.type(ROUGH_SHARE) * way
+    # Three values at an end, so near to each other that their second difference is rounding.
+    little = dtype.type(1 / 64) * way
     points = [start, end, start * nudge, end * nudge]
     points += [start + little, start + 2 * little, end - little, end - 2 * little]
     values = subset.values(np.concatenate(points)).reshape(len(points), len(lines), -1)

@@ -29,10 +29,6 @@ from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
-FIRST_ROWS, CONFIRMING_ROWS = 32, 2048
-"""Rows on which derivatives are taken first, which costs every run some milliseconds, and those on
-which a derivative of 0 is confirmed; set by hand."""
-
 
 class _Reads(NamedTuple):
     """Which arrays the log likelihood of one row is computed from.
@@ -79,7 +75,8 @@ def without_effect(posterior: Posterior, position: Position, data: Data) -> list
     leaves = jax.tree.leaves(position)
     rng = np.random.default_rng(0)
     near = _moved(position, rng, 0.1)
-    few = take_rows(data, evenly(n, FIRST_ROWS))
+    # A few rows cost every run some milliseconds.
+    few = take_rows(data, evenly(n, 32))
     is_dead = _dead(posterior, near, few, rng)
     if not is_dead.any():
         return []
@@ -95,7 +92,8 @@ def without_effect(posterior: Posterior, position: Position, data: Data) -> list
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for x in leaves])
     if not is_dead.any():
         return []
-    many = take_rows(data, evenly(n, CONFIRMING_ROWS))
+    # More rows confirm a derivative of 0.
+    many = take_rows(data, evenly(n, 2048))
     small = jax.tree.map(
         lambda x: (np.where(x < 0, -1, 1) * 0.1 * np.abs(_normals(x, rng))).astype(x.dtype), near
     )

@@ -21,11 +21,6 @@ from ewsg_jax.rows._view import num_rows
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
-ROWS_PER_PARAMETER = 10
-"""Rows for each parameter from which on the fit does not make residuals small: it takes d/n of
-their variance, 10 %."""
-MIN_INFORMED = 0.1
-"""Share of the posterior's curvature that must be the likelihood's, for its size to be known."""
 ODD_FACTOR = 50.0
 """Times too small or too large from which on the size is odd. Noise that is another one than the
 model's makes 10, a mean over rows n."""
@@ -44,12 +39,14 @@ def odd_size(
         data: all n rows; rows on several devices are not asked.
     """
     d, n = len(center), num_rows(data)
-    if isinstance(data, Spread) or n < ROWS_PER_PARAMETER * d:
+    # A fit takes d/n of the variance of residuals: 10 % with ten rows for each parameter.
+    if isinstance(data, Spread) or n < 10 * d:
         return []
     flat = center.astype(jnp.result_type(jnp.float32, *layout.dtypes))
     _, hessians = prior_derivatives(posterior, layout, np.stack([flat, flat]))
     informed = d - float(np.sum(np.asarray(hessians[0], np.float64) * covariance))
-    if not informed > MIN_INFORMED * d:
+    # A tenth of the posterior's curvature must be the likelihood's, for its size to be known.
+    if not informed > 0.1 * d:
         return []
     subset = SomeRows.of(posterior, layout, data)
     # With g the sum over rows with random signs, gᵀ C g is on average tr(Σ gᵢgᵢᵀ C).

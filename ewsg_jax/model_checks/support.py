@@ -34,11 +34,6 @@ SUPPORT_CURE = (
 TOLERATED_OUTSIDE = 0.1
 """Share of draws that may lie outside, as a part of the tolerance: at a tolerance of 5 %, 0.5 %. A
 normal distribution without 0.5 % of one tail has an sd that is 2 % smaller."""
-ROW_EVALUATIONS = 2**24
-"""Evaluations of log_likelihood on all rows that decide how many positions are asked: some seconds;
-set by hand."""
-MIN_POSITIONS = 64
-"""Positions that are asked on all rows, however many rows there are."""
 ROWS_TOGETHER = 2**16
 """Rows of a batch times positions whose densities are evaluated side by side; bounds memory."""
 
@@ -136,7 +131,8 @@ def outside(
     if not likelihood_ends:
         return Outside.of(prior, none)
     # With many rows few positions, so that this costs no more than some gradients.
-    most = max(MIN_POSITIONS, min(count, ROW_EVALUATIONS // all_rows(data)))
+    # So many evaluations of log_likelihood take some seconds.
+    most = max(64, min(count, 2**24 // all_rows(data)))
     at = np.unique(np.linspace(0, count - 1, most).astype(int))
     chosen = jax.tree.map(lambda x: np.asarray(x)[at], positions)
     values = log_likelihoods(posterior, chosen, data, chunk_size)

@@ -19,8 +19,6 @@ WORK_PER_BLOCK = 10**8
 """Numbers that the gradients of one block touch, at the most: about half a second on one core, so
 that an interrupt is answered within it.
 """
-MIN_SHARED_STEPS = 32
-"""Steps of a run: a shorter one has a program of its own, whose block is no longer than it."""
 SMALL_STEP_NUMBERS = 2**17
 """Numbers that the gradients of one step of all chains touch, about 0.2 ms: up to it the program is
 compiled quickly, which makes such steps 0.7 to 1.25 times as long (`base/compiling.py`).
@@ -148,7 +146,8 @@ def choose_layout(
     # A run of fewer steps shares the program of longer ones if the randomness it does not need
     # costs little; on an accelerator its one block is a loop of known length.
     is_dear = steps * step_bytes > limits.SMALL_BYTES
-    if layout.accelerator or num_steps < MIN_SHARED_STEPS or is_dear:
+    # A shorter run has a program of its own, whose block is no longer than it.
+    if layout.accelerator or num_steps < 32 or is_dear:
         steps = min(steps, num_steps)
     gather_ahead = 0 < row_bytes <= memory
     if gather_ahead:

@@ -28,9 +28,9 @@ from ewsg_jax.run.request import Request, check_kept, check_length, num_steps_of
 from ewsg_jax.run.starts import FirstStates, Keys, first_states, is_function, keys_of
 from ewsg_jax.run.windows import Windows
 
-FEW_SLOTS, MANY_SLOTS, FULL_CALLS = 16, 512, 8
-"""Draws up to which a run has exactly as many slots; and the slots of longer ones if `FULL_CALLS`
-calls fill them, else four times as many, and so on: few numbers, so that runs share programs.
+FULL_CALLS = 8
+"""Calls that fill the slots of a run of more than a few draws, at most: else it has four times as
+many slots, and so on. So there are few numbers of slots, and runs share programs.
 """
 
 
@@ -259,7 +259,7 @@ def _num_slots(request: Request, draw_bytes: int, num_due: int) -> int:
     # four.
     if request.keep is None:
         return 0
-    slots = MANY_SLOTS if num_due > FEW_SLOTS else num_due
+    slots = 512 if num_due > 16 else num_due
     while FULL_CALLS * slots < num_due:
         slots *= 4
     return int(max(1, min(slots, limits.BYTES_AT_ONCE // max(1, draw_bytes))))

@@ -30,9 +30,6 @@ from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.run.states import StateNotLoaded
 from ewsg_jax.vectors.row_subsets import evenly
 
-MOST_LINES = 8
-"""Coordinates that are drawn, evenly spaced."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StackedSamples(Generic[P]):
@@ -297,5 +294,5 @@ def _moments(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
         np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
         for tree in (samples.mean, samples.sd)
     )
-    shown = evenly(len(mean), MOST_LINES)
+    shown = evenly(len(mean), limits.LINES_SHOWN)
     return mean[shown], sd[shown]

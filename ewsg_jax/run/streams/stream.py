@@ -16,7 +16,7 @@ from ewsg_jax.rows._window import RowSource, Window
 from ewsg_jax.run.streams import order, source
 from ewsg_jax.run.streams.files import opened
 
-WINDOW_BYTES = 128 * 2**20
+WINDOW_BYTES = 2 * limits.BYTES_AT_ONCE
 """Bytes of a window by default: two of them fit in the memory of any machine. Set by hand."""
 
 
