@@ -255,8 +255,8 @@ WRONG["sample: batches of chains"] |= {
     "V position | stack the list first | a leading chain axis": lambda: sampled(
         position=[(jnp.zeros(2), jnp.ones(3))] * 2, stacked=True
     ),
-    "V position | got shapes [(2,), (3,), (2,), (3,), (2,), …] | stack the list": lambda: (
-        sampled(position=[(jnp.zeros(2), jnp.ones(3))] * 50, stacked=True)
+    "V position | got shapes [(2,), (3,), (2,), (3,), (2,), …] | stack the list": lambda: sampled(
+        position=[(jnp.zeros(2), jnp.ones(3))] * 50, stacked=True
     ),
     "V log_likelihood | If position lists starts: stack the list first | a scalar": lambda: sampled(
         position=[jnp.zeros(2)] * 2, stacked=True

@@ -13,6 +13,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws
+from ewsg_jax.base import limits
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
@@ -146,6 +147,6 @@ def as_wide(sd: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]) 
 
 def _listed(items: list[str]) -> str:
     """Return the first items in words, and how many more there are."""
-    most = settings.NAMES_SHOWN
+    most = limits.NAMES_SHOWN
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return f"{', '.join(items[:most])}{more}"

@@ -19,7 +19,7 @@ from ewsg_jax.answers.check.plot import Panel, plot
 from ewsg_jax.answers.check.report_table import table_lines
 from ewsg_jax.answers.check.stein import Scores
 from ewsg_jax.answers.check.verdict import Evidence, Measured, Verdict, judge, without_a_part
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
 from ewsg_jax.model_checks.finding import Finding, texts
@@ -411,12 +411,12 @@ class Report:
         sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(self.sd_ratio)]
         is_small = np.repeat([size <= settings.SMALL_LEAF for size in sizes], sizes)
         order = self.worst(len(self.names))
-        if len(order) <= settings.TABLE_ROWS or is_small.all():
-            return order[:0], order[: settings.TABLE_ROWS]
-        first = np.sort([i for i in order if is_small[i]][: 3 * settings.TABLE_ROWS // 4]).astype(
+        if len(order) <= limits.LINES_SHOWN or is_small.all():
+            return order[:0], order[: limits.LINES_SHOWN]
+        first = np.sort([i for i in order if is_small[i]][: 3 * limits.LINES_SHOWN // 4]).astype(
             int
         )
-        rest = order[~np.isin(order, first)][: settings.TABLE_ROWS - len(first)]
+        rest = order[~np.isin(order, first)][: limits.LINES_SHOWN - len(first)]
         return first, rest
 
     def _lines(self, coordinates: np.ndarray) -> list[str]:

@@ -196,14 +196,10 @@ by a singular value decomposition; above, the coordinates are the directions. Ti
 """
 
 # ── What is printed ──────────────────────────────────────────────────────────────────────────────
-TABLE_ROWS = 12
-"""Coordinates in the table of a printed report."""
 SMALL_LEAF = 4
 """Parameters of a small leaf, at most; the table shows such leaves first, on up to three quarters
 of its rows.
 """
-NAMES_SHOWN = 3
-"""Coordinates that a note names."""
 
 
 def max_measured_ratio() -> float:

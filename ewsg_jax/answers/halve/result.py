@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from ewsg_jax.answers.check import settings
+from ewsg_jax.base import limits
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Position
 from ewsg_jax.draws.convergence import rhat_in_words
@@ -110,7 +110,7 @@ class Halved:
         mean, sd, mean_error, sd_error = map(vector, vars(self.extrapolated).values())
         # A mean may be off by twice as many tolerances.
         size = np.maximum(np.abs(ratio - 1), np.abs(shift) / 2)
-        shown = np.argsort(-size, kind="stable")[: settings.TABLE_ROWS]
+        shown = np.argsort(-size, kind="stable")[: limits.LINES_SHOWN]
         heads = "sd too wide by", "at h/2", "mean off by (sd)", "at h/2", "extrapolated mean", "sd"
         rows = [
             (
