@@ -1,16 +1,19 @@
 """Which settings of `ewsg_jax.answers` matter: `docs/settings.md`.
 
-    python -m benchmarks.answers.settings_sweep check mode forecast halve plan
+    python -m benchmarks.answers.settings_sweep check plan mode forecast halve
     python -m benchmarks.pages.settings
 
-The table has the settings that change what is said of a case when they are doubled or halved.
+The tables have the settings that change what is said of a case, or its time by a tenth, when they
+are doubled or halved.
 """
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.answers.settings_sweep import FACTORS, RESULT
+from benchmarks.answers.settings_cases import CASES
+from benchmarks.answers.settings_sweep import FACTORS, RESULT, SLOWER, numeric
 from benchmarks.pages.generated import as_table, renewed
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -18,13 +21,35 @@ SHOWN = 3
 """Cases that a cell names."""
 
 
-def cell(part: dict[str, Any] | None) -> str:
-    """Return which cases a changed setting changes."""
-    if part is None:
-        return "the same value"
+def load() -> dict[str, dict[str, Any]]:
+    """Return what the sweep measured of the settings that there are, by room."""
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    return {
+        room: {name: result[room][name] for name in sorted(names_of(room) & result[room].keys())}
+        for room in CASES
+        if room in result
+    }
+
+
+def names_of(room: str) -> set[str]:
+    """Return the names of a room's settings that are numbers."""
+    settings = vars(importlib.import_module(f"ewsg_jax.answers.{room}.settings"))
+    return {name for name, value in settings.items() if name.isupper() and numeric(value)}
+
+
+def effect(part: dict[str, Any]) -> str:
+    """Return which cases a changed setting changes, and by how much it changes their time."""
     cases = list(dict.fromkeys(change.partition(": ")[0] for change in part["changes"]))
     named = "; ".join(cases[:SHOWN]) + (f" and {len(cases) - SHOWN} more" if cases[SHOWN:] else "")
-    return f"{part['to']}: {named or 'nothing'}".replace("|", "/")
+    is_time = not 1 / SLOWER < part["time"] < SLOWER
+    return ", ".join([named] * bool(named) + [f"time × {part['time']:.2f}"] * is_time)
+
+
+def cell(part: dict[str, Any] | None) -> str:
+    """Return the text of a cell: the other value, and what it changes."""
+    if part is None:
+        return "the same value"
+    return f"{part['to']}: {effect(part) or 'nothing'}".replace("|", "/")
 
 
 def table(result: dict[str, dict[str, Any]]) -> str:
@@ -32,18 +57,14 @@ def table(result: dict[str, dict[str, Any]]) -> str:
     parts = []
     for room, settings in result.items():
         read = {name: entry for name, entry in settings.items() if entry["read"]}
-        matter = {
-            name: entry
-            for name, entry in read.items()
-            if any(entry[label]["changes"] for label in FACTORS if label in entry)
-        }
         rows = [
             [f"`{name}`", str(entry["value"]), *(cell(entry.get(label)) for label in FACTORS)]
-            for name, entry in sorted(matter.items())
+            for name, entry in read.items()
+            if any(effect(entry[label]) for label in FACTORS if label in entry)
         ]
         parts.append(
-            f"**{room}**: {len(settings)} settings, {len(read)} that the cases read, {len(matter)} "
-            f"that change what is said of one."
+            f"**{room}**: {len(names_of(room))} settings, {len(read)} that the {len(CASES[room])} "
+            f"cases read, {len(rows)} that matter."
         )
         if rows:
             parts.append(as_table(["setting", "value", *FACTORS], rows))
@@ -57,7 +78,7 @@ def page(text: str, result: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(page(PAGE.read_text(), json.loads(RESULT.read_text())))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), load()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -379,9 +379,9 @@ class Samples(Generic[P]):
         return in_arviz(named(self.finite_draws, single), {}, groups, **options)
 
 
-def diverged_of(diverged_at: np.ndarray, most: int = limits.NAMES_SHOWN) -> str:
+def diverged_of(diverged_at: np.ndarray) -> str:
     """Return in words which chains diverged, and when; at least one has."""
-    which = np.flatnonzero(diverged_at >= 0)
+    which, most = np.flatnonzero(diverged_at >= 0), limits.NAMES_SHOWN
     named = ", ".join(f"chain {chain} at step {diverged_at[chain]:,}" for chain in which[:most])
     if len(which) == 1:
         return named.replace(" at ", " diverged at ")
