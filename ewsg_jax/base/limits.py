@@ -18,9 +18,6 @@ NUMBERS_AT_ONCE = 2**22
 POSITIONS_AT_ONCE = 256
 """Positions that one call of a compiled program takes, which bounds its memory and compile time."""
 
-COORDINATES_AT_ONCE = 32
-"""Coordinates or directions of all draws that are worked on together: they fit in a cache."""
-
 FLOAT64_ROUNDING = 1e-12
 """A part of the largest number, below which a number is rounding of sums in float64."""
 

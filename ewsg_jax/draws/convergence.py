@@ -38,10 +38,6 @@ transforms, which are made if the sequence of pairs has not ended by then; time.
 """
 TAIL_QUANTILES = (0.05, 0.95)
 """Quantiles of the tail effective sample size, as Vehtari et al. (2021) define it."""
-ROUNDING_RANGE = 1e-15
-"""Range of draws, as a part of the largest, up to which they count as one number: a few times
-float64's rounding.
-"""
 MOST_RHAT_SHOWN = 1000.0
 """R-hat above which chains do not move, each at a point of its own: its digits are rounding."""
 
@@ -227,7 +223,8 @@ def _ess(chains: np.ndarray) -> np.ndarray:
         time[rest] = _time(_all_lags(off[rest]), between[rest], num_draws)[0]
     effective = count / np.maximum(time, 1 / np.log10(count))
     low, high = chains.min((1, 2)), chains.max((1, 2))
-    least = ROUNDING_RANGE * np.maximum(-low, high)
+    # A few times the rounding of float64.
+    least = 1e-15 * np.maximum(-low, high)
     return np.where(high - low <= least, count, effective)
 
 
