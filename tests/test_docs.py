@@ -26,6 +26,7 @@ from benchmarks.pages import (
     plans,
     reproductions,
     row_epochs,
+    settings,
     stein,
 )
 from tests.blocks import python_blocks, run_blocks
@@ -272,7 +273,8 @@ def test_the_page_of_the_three_calls_has_what_they_return():
 
 def test_pages_have_the_tables_of_their_numbers():
     plan = json.loads(plans.NUMBERS.read_text())
-    for of, numbers in ((choosing, ()), (reproductions, ()), (plans, (plan,))):
+    pages = (choosing, ()), (reproductions, ()), (plans, (plan,)), (settings, (settings.load(),))
+    for of, numbers in pages:
         text = of.PAGE.read_text()
         assert of.page(text, *numbers) == text, f"run python -m {of.__name__}"
 

@@ -179,7 +179,7 @@ def sweep(room: str, names: set[str] | None, minutes: float, compiled: bool = Fa
 def matters(entry: dict[str, Any]) -> bool:
     """Return whether doubling or halving a setting changed a verdict, or the time by a tenth."""
     return any(
-        part["changes"] or not 1 / SLOWER < part["time"] < SLOWER
+        part["changes"] or not 1 / SLOWER < part.get("time", 1.0) < SLOWER
         for label, part in entry.items()
         if label in FACTORS
     )

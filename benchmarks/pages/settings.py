@@ -41,8 +41,10 @@ def effect(part: dict[str, Any]) -> str:
     """Return which cases a changed setting changes, and by how much it changes their time."""
     cases = list(dict.fromkeys(change.partition(": ")[0] for change in part["changes"]))
     named = "; ".join(cases[:SHOWN]) + (f" and {len(cases) - SHOWN} more" if cases[SHOWN:] else "")
-    is_time = not 1 / SLOWER < part["time"] < SLOWER
-    return ", ".join([named] * bool(named) + [f"time × {part['time']:.2f}"] * is_time)
+    # There is no time if other jobs ran on the machine.
+    time = part.get("time", 1.0)
+    is_time = not 1 / SLOWER < time < SLOWER
+    return ", ".join([named] * bool(named) + [f"time × {time:.2f}"] * is_time)
 
 
 def cell(part: dict[str, Any] | None) -> str:
