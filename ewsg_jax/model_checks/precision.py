@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, freshness, jaxprs
+from ewsg_jax.base.numeric import X64
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.model_checks.densities import some_rows
 from ewsg_jax.model_checks.finding import Finding
@@ -23,10 +24,7 @@ from ewsg_jax.rows._view import view
 
 FACTORS = {"cholesky", "lu", "eigh", "svd", "triangular_solve"}
 """Primitives that need a matrix that rounding leaves regular."""
-ENABLE_X64 = (
-    'enable x64 (jax.config.update("jax_enable_x64", True) before anything else, position and data '
-    "in float64)"
-)
+ENABLE_X64 = f"enable x64 ({X64}, position and data in float64)"
 JITTER = (
     ", or add a larger jitter to the diagonal of the matrix that is factored (1e-5 of its largest "
     "entry; float32 loses 1e-10)"
