@@ -15,6 +15,7 @@ from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws, draws_of
+from ewsg_jax.answers.check.excursions import excursions
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.mixing import worst_rhat
 from ewsg_jax.answers.check.moved_draws import Analysis, move_draws
@@ -99,6 +100,7 @@ def attempt(request: CheckRequest, number: int, max_draws: int) -> Report:
     sd = vector(sd_of(tree, draws.chains, mean))
     prior = prior_moments(request.posterior, draws, request.temperature)
     findings = _support_findings(request, number, draws)
+    findings += excursions(request.samples, draws)
     if request.posterior.log_concave:
         findings += too_wide(draws, prior, request.tolerance, request.error_rate)
     report = _report(request, number, draws, (vector(mean), sd), first, findings)

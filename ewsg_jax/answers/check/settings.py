@@ -101,6 +101,26 @@ MAX_MEDIAN_DISTANCES = 4.0
 no outlier hides what the others show. By hand.
 """
 
+# ── Excursions of chains ─────────────────────────────────────────────────────────────────────────
+EXCURSION_SDS = (4.0, 10.0)
+"""Robust sds from the median at which an excursion begins and ends, and that it must reach; by
+hand.
+"""
+EXCURSION_DRAWS = 8
+"""Draws of the way back, at least: of fewer the direction in time is not known. By hand."""
+EXCURSION_RATIO = 4.0
+"""How many times longer the way back is than the way out; and how many excursions there must be for
+each that is one backwards in time. By hand.
+"""
+EXCURSION_MOVES, EXCURSION_MOVE_RATIO = 8.0, 2.0
+"""The largest move outwards, in robust sds of a move, and over the largest move back. By hand,
+judged by chains of heavy tails (`test_excursions.py`).
+"""
+EXCURSION_SHARE = 0.1
+"""Part of a variance that excursions must make: an sd that is 5 % too large, as the
+default tolerance. By hand.
+"""
+
 # ── Corrected moments ────────────────────────────────────────────────────────────────────────────
 MAX_DENSE_DIMENSION = 1_000
 """Size up to which matrices are formed, of parameters or of Stein functions of degree two: time and

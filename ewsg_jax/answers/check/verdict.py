@@ -106,7 +106,9 @@ class Evidence:
         """How many tolerances each mean is surely off, at least, shape (d,)."""
         return self._surely(self.mean_shift, 0.0) / (2 * self.tolerance)
 
-    def finding(self, kind: Literal["gradient", "support", "edge", "prior"]) -> Finding | None:
+    def finding(
+        self, kind: Literal["gradient", "support", "edge", "prior", "excursions"]
+    ) -> Finding | None:
         """Return the finding of a kind that decides, or None; notes decide nothing."""
         severities: tuple[Severity, ...] = ("error", "doubt")
         chosen = [one for one in of_kinds(self.findings, kind) if one.severity in severities]
@@ -129,9 +131,9 @@ def judge(evidence: Evidence) -> Verdict:
     It matters if it is more than the tolerance in a standard deviation, or twice that in a mean.
     Draws without one are right if their moments are within tolerance of the target's, which finite
     draws need not be. If nothing can be decided, unused draws are asked for before a longer run.
-    Chains that were left out are named, whatever the outcome.
+    Chains that were left out are named, whatever the outcome. Draws with excursions are not right.
     """
-    return (
+    verdict = (
         _wrong_model(evidence)
         or _disagreement(evidence)
         or _edge(evidence)
@@ -140,6 +142,13 @@ def judge(evidence: Evidence) -> Verdict:
         or _within_tolerance(evidence)
         or _undecided(evidence)
     )
+    excursions = evidence.finding("excursions")
+    if excursions is None:
+        return verdict
+    if verdict.outcome == "wrong":
+        return Verdict("wrong", f"{verdict.text}. Also, {excursions.text}: {excursions.cure}")
+    # Standard errors are those of a few excursions: as many more draws have as many more of them.
+    return Verdict("unsure", f"{excursions.text}{_left_out(evidence)}: {excursions.cure}")
 
 
 def _left_out(evidence: Evidence) -> str:

@@ -24,7 +24,7 @@ from ewsg_jax.base.typing import Array, Key, Position
 from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks.finding import Finding, of_kinds
+from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
 from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside, outside
 from ewsg_jax.rows._scheme import is_ordered
 from ewsg_jax.rows._view import num_rows
@@ -88,10 +88,12 @@ class PilotRun(NamedTuple):
     @property
     def unseen_bias(self) -> str:
         """That not even a large bias would be seen, in words; empty if it would. Rare events, such
-        as a steep edge that throws chains back, make errors of Stein's identities as large as
-        their effect.
+        as a steep edge that throws chains back, or excursions, make errors of Stein's identities as
+        large as their effect.
         """
         report = self.report
+        if report is not None and (excursions := texts(report.findings, "excursions")):
+            return excursions
         # If the density ends among the draws, the identities do not hold.
         if report is None or report.cut_off:
             return ""
