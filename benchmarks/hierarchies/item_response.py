@@ -48,7 +48,7 @@ class Rasch:
         for i in range(0, len(h), AT_ONCE):
             part = h[i : i + AT_ONCE]
             items, log_tau = part[:, :-1], part[:, -1]
-            of_persons = logsumexp(self._of_scores(part), axis=2) @ self.counts
+            of_persons = np.asarray(logsumexp(self._of_scores(part), axis=2)) @ self.counts
             of_items = -items @ self.of_item - 0.5 * np.sum(items**2, axis=1) / self.of_items**2
             of_scale = log_tau - 0.5 * np.exp(2 * log_tau) / self.width**2
             parts.append(of_persons + of_items + of_scale)

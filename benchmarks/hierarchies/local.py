@@ -37,7 +37,11 @@ class Local:
 
     def log_marginal(self, h: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the log density of hyperparameters, shape (count,), groups integrated out."""
-        parts = [logsumexp(self.log_density(part), axis=2).sum(1) for part in in_parts(h, AT_ONCE)]
+        points = self.points[:: self.every]
+        parts = [
+            np.asarray(logsumexp(self.log_density(part, points), axis=2)).sum(1)
+            for part in in_parts(h, AT_ONCE)
+        ]
         return np.concatenate(parts) + log_prior(self.hypers, h)
 
     @functools.cached_property
