@@ -8,7 +8,7 @@ a normaliser, so that the marginal of h is closed and x given h is normal.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,26 @@ class Term:
     count: int
 
 
+class Given(NamedTuple):
+    """Coefficients given hyperparameters.
+
+    Attributes:
+        factor: L of the precision of those that stay, the others integrated out, shape (count, m,
+            m).
+        turned: L⁻¹ times their linear term.
+        scaled: rows of the precision of those that are eliminated, over their own precisions; the
+            last is their linear term. Shape (count, m + 1, r).
+        own: their precisions.
+        log_marginal: of the hyperparameters.
+    """
+
+    factor: np.ndarray
+    turned: np.ndarray
+    scaled: np.ndarray
+    own: np.ndarray
+    log_marginal: np.ndarray
+
+
 def squares(
     weight: Callable[[Mapping[str, Any]], Any], rows: np.ndarray, offsets: Any = 0.0
 ) -> Term:
@@ -61,30 +81,52 @@ class Linear:
     leaves: Mapping[str, tuple[int, ...]]
     more: Callable[[Mapping[str, Any]], Any] = lambda h: 0.0
 
-    def _given(self, h: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the factor L of the precision, L⁻¹ times the linear term, and the log marginal.
-
-        The linear term is one more row of the matrix that is factorised: one factor gives all.
+    @functools.cached_property
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of coefficients that stay and of those that are eliminated: no two of these meet
+        in a matrix, as effects of groups that share no row.
         """
-        size = len(next(iter(h.values())))
-        weights = [np.broadcast_to(np.asarray(term.weight(h), float), size) for term in self.terms]
-        k = len(self.terms[0].vector)
-        matrix = np.zeros((size, k + 1, k + 1))
+        meets = np.any([term.matrix != 0 for term in self.terms], axis=0)
+        gone: list[int] = []
+        for i in reversed(range(len(meets))):
+            if not any(meets[i, j] for j in gone):
+                gone.append(i)
+        stay = [i for i in range(len(meets)) if i not in gone]
+        return np.array(stay, int), np.array(sorted(gone), int)
+
+    def _given(self, h: Mapping[str, np.ndarray]) -> Given:
+        """Return what is known of coefficients given hyperparameters, and the log marginal."""
+        size, (stay, gone) = len(next(iter(h.values()))), self.parts
+        m, r = len(stay), len(gone)
+        # The linear term is one more row of the matrix that is factorised.
+        matrix, across = np.zeros((size, m + 1, m + 1)), np.zeros((size, m + 1, r))
+        own, of_own = np.zeros((size, r)), np.zeros((size, r))
         value = np.asarray(self.more(h) + log_prior(self.hypers, h), float)
-        for w, term in zip(weights, self.terms, strict=True):
-            matrix[:, :k, :k] += w[:, None, None] * term.matrix
-            matrix[:, k, :k] += w[:, None] * term.vector
+        for term in self.terms:
+            w = np.broadcast_to(np.asarray(term.weight(h), float), size)
+            dense = w[:, None, None]
+            matrix[:, :m, :m] += dense * term.matrix[np.ix_(stay, stay)]
+            matrix[:, m, :m] += w[:, None] * term.vector[stay]
+            across[:, :m] += dense * term.matrix[np.ix_(stay, gone)]
+            own += w[:, None] * np.diagonal(term.matrix)[gone]
+            of_own += w[:, None] * term.vector[gone]
             if term.count:
                 value = value + 0.5 * term.count * np.log(w) - 0.5 * w * term.constant
-        matrix[:, k, k] = CORNER
+        across[:, m] = of_own
+        scaled = across / own[:, None]
+        matrix -= scaled @ np.swapaxes(across, 1, 2)
+        matrix[:, :m, m] = matrix[:, m, :m]
+        matrix[:, m, m] = CORNER
         factor = np.linalg.cholesky(matrix)
-        turned, factor = factor[:, k, :k], factor[:, :k, :k]
+        turned, factor = factor[:, m, :m], factor[:, :m, :m]
         log_det = np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-        return factor, turned, value + 0.5 * np.sum(turned**2, axis=1) - log_det
+        log_det += 0.5 * np.sum(np.log(own), axis=1)
+        squared = np.sum(turned**2, axis=1) + np.sum(of_own**2 / own, axis=1)
+        return Given(factor, turned, scaled, own, value + 0.5 * squared - log_det)
 
     def log_marginal(self, h: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the log density of hyperparameters, shape (count,), all else integrated out."""
-        return np.concatenate([self._given(part)[2] for part in in_parts(h)])
+        return np.concatenate([self._given(part).log_marginal for part in in_parts(h)])
 
     @functools.cached_property
     def grid(self) -> Grid:
@@ -94,11 +136,17 @@ class Linear:
     def draw(self, rng: np.random.Generator, count: int) -> Draws:
         """Return exact draws, (count, …)."""
         h = draw_hypers(rng, count, self.grid, self.log_marginal)
-        parts = []
+        parts, (stay, gone) = [], self.parts
         for part in in_parts(h):
-            factor, turned, _ = self._given(part)
+            factor, turned, scaled, own, _ = self._given(part)
             noisy = turned + rng.standard_normal(turned.shape)
-            parts.append(np.linalg.solve(np.swapaxes(factor, 1, 2), noisy[..., None])[..., 0])
+            x = np.zeros((len(own), len(stay) + len(gone)))
+            if len(stay):
+                found = np.linalg.solve(np.swapaxes(factor, 1, 2), noisy[..., None])
+                x[:, stay] = found[..., 0]
+            mean = scaled[:, -1] - np.einsum("nm,nmr->nr", x[:, stay], scaled[:, :-1])
+            x[:, gone] = mean + rng.standard_normal(own.shape) / np.sqrt(own)
+            parts.append(x)
         return self.split(np.concatenate(parts)) | h
 
     def split(self, x: np.ndarray) -> Draws:
