@@ -160,7 +160,6 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
     passes = plan.data_passes(ess=ESS)
     # One batch for all chains: their noise is a small part of what moves them.
     shared = uses_batches(plan.kernel)
-    run: dict[str, Any] = {"num_chains": NUM_CHAINS, "burn_in": plan.burn_in, "data_passes": passes}
     samples = ewsg.sample(
         jax.random.key(2),
         plan.kernel,
@@ -168,7 +167,7 @@ def planned(case: Case, data: Data, limit: float) -> dict[str, Answer]:
         data,
         shared_minibatch=shared,
         progress=False,
-        **run,
+        **plan.sample_options(ess=ESS),
     )
     clock.tick("sample")
     spent += passes if shared else NUM_CHAINS * passes

@@ -237,11 +237,15 @@ def calls(quick: bool) -> Iterator[dict[str, Any]]:
         with timed("plan"):
             plan = ewsg.plan(jax.random.key(1), posterior, start, data)
         cell |= {"kernel": repr(plan.kernel)[:200], "data_passes": plan.data_passes()}
-        run = {"num_chains": 8, "burn_in": plan.burn_in, "data_passes": plan.data_passes()}
         for what, seed in (("sample", 2), ("sample again", 3)):
             with timed(what):
                 samples = ewsg.sample(
-                    jax.random.key(seed), plan.kernel, plan.start, data, progress=False, **run
+                    jax.random.key(seed),
+                    plan.kernel,
+                    plan.start,
+                    data,
+                    progress=False,
+                    **plan.sample_options(),
                 )
             cell[f"{what}: run_seconds"] = samples.run_seconds
             cell[f"{what}: compile_seconds"] = samples.compile_seconds

@@ -25,7 +25,6 @@ from benchmarks.pages.posterior_verdicts import reference
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBERS, PAGE = DOCS / "plan.json", DOCS / "plan_measured.md"
 SEEDS = 3
-MOST_KEPT = 2_000
 
 
 def answer(name: str, made: Problem, seed: int) -> dict[str, Any]:
@@ -35,16 +34,12 @@ def answer(name: str, made: Problem, seed: int) -> dict[str, Any]:
     plan = ewsg.plan(for_plan, made.posterior, made.center, made.data)
     planned = time.perf_counter()
     passes = plan.data_passes()
-    kept = plan.ess * plan.autocorrelation_time / plan.num_chains
     samples = ewsg.sample(
         for_run,
         plan.kernel,
         plan.start,
         made.data,
-        data_passes=passes,
-        num_chains=plan.num_chains,
-        burn_in=plan.burn_in,
-        thin=max(1, int(kept / MOST_KEPT)),
+        **plan.sample_options(),
         progress=False,
     )
     sampled = time.perf_counter()

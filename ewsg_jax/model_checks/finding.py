@@ -5,8 +5,8 @@ question cannot be answered. `sample` warns of them, a plan and a report carry t
 """
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 Kind = Literal[
     "support",  # positions at which the density is 0 or NaN
@@ -28,6 +28,7 @@ Kind = Literal[
     "mode",  # the search for a mode did not end at one
     "warm_up",  # chains of a warm-up did not settle
     "pilot_run",  # a pilot run of the planned kernel is biased, or cannot be judged
+    "plan",  # the plan of the kernel that made draws is not trusted
 ]
 Severity = Literal["error", "doubt", "note"]
 
@@ -53,6 +54,20 @@ class Finding:
         # A clause has one colon.
         joined = "; " if ": " in self.text.rsplit("; ", 1)[-1] else ": "
         return self.text + joined * bool(self.cure) + self.cure
+
+
+def as_dictionaries(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """Return findings as JSON holds them."""
+    return [dataclasses.asdict(finding) for finding in findings]
+
+
+def from_dictionaries(written: Iterable[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """Return findings that were written as dictionaries.
+
+    Raises:
+        TypeError: they are something else.
+    """
+    return tuple(Finding(**finding) for finding in written)
 
 
 def of_kinds(findings: Iterable[Finding], *kinds: Kind) -> list[Finding]:

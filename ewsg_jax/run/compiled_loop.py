@@ -18,7 +18,7 @@ from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import LOOP
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, chain_axes
-from ewsg_jax.run.keeping import Kept, Record, empty_record, record_step
+from ewsg_jax.run.keeping import Kept, Record, StepUse, empty_record, record_step
 from ewsg_jax.run.layout import ProgramLayout
 
 
@@ -251,7 +251,13 @@ def _advance(
             before, now = kept.number(num_made - 1), kept.number(num_made)
             counts = health.alive if kind.guarded else None
             record = record_step(
-                kernel, layout, record, moved, counts, before - first_slot, now > before
+                kernel,
+                layout,
+                record,
+                moved,
+                counts,
+                before - first_slot,
+                StepUse(is_kept=now > before, is_past_burn_in=num_made > kept.burn_in),
             )
             return moved, record, totals, health
 

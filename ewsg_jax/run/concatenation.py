@@ -54,6 +54,7 @@ def concatenated(first: Any, later: Any) -> Any:
         shared_minibatch=first.shared_minibatch or later.shared_minibatch,
         compile_seconds=first.compile_seconds + later.compile_seconds,
         run_seconds=first.run_seconds + later.run_seconds,
+        findings=tuple(dict.fromkeys((*first.findings, *later.findings))),
     )
 
 

@@ -77,11 +77,11 @@ def data_fingerprint(data: Data) -> dict[str, str]:
 def kept_fingerprint(request: Request) -> dict[str, str]:
     """Return what stands for what is kept: functions by their names."""
     # A file cannot hold a function; one that has changed shows in the shapes that it returns.
-    moments = request.moments
-    options = "None"
-    if moments is not None:
-        options = f"{text(moments.of)}, {moments.covariance}, {moments.weights}"
-    return {"keep": text(request.keep), "keep_when": text(request.keep_when), "moments": options}
+    return {
+        "keep": text(request.keep),
+        "keep_when": text(request.keep_when),
+        "moments": "None" if request.moments is None else request.moments.words,
+    }
 
 
 def versions() -> dict[str, str]:

@@ -76,6 +76,18 @@ class Record(NamedTuple):
     sums: Any
 
 
+class StepUse(NamedTuple):
+    """What a step is used for.
+
+    Attributes:
+        is_kept: whether it is kept.
+        is_past_burn_in: whether the burn-in is over, so that moments over all steps count it.
+    """
+
+    is_kept: Array
+    is_past_burn_in: Array
+
+
 def empty_record(layout: ProgramLayout, positions: Position) -> Record:
     """Return the record of no steps of chains with such positions."""
     keep, moments = layout.keep, layout.moments
@@ -95,7 +107,7 @@ def record_step(
     state: KernelState,
     counts: Array | None,
     slot: Array,
-    is_kept: Array,
+    use: StepUse,
 ) -> Record:
     """Return the record after one more step.
 
@@ -106,46 +118,54 @@ def record_step(
         state: the states after the step.
         counts: the chains whose sums may change, shape (chains,); None for all.
         slot: the slot of its draw: how many steps this call kept before this one.
-        is_kept: whether the step is kept.
+        use: whether the step is kept, and whether it is one of all steps that count.
     """
+    slots, sums = record
+    if layout.moments is not None and layout.moments.steps == "all":
+        sums = _summed(kernel, layout, sums, state, _chosen(state, counts, use.is_past_burn_in))
+
+    def write(kept: Record, state: KernelState, chosen: Array | None, slot: Array) -> Record:
+        slots = _stored(layout, kept.slots, state, slot)
+        if kept.sums is None:
+            return Record(slots, None)
+        return Record(slots, _summed(kernel, layout, kept.sums, state, chosen))
+
+    kept = Record(slots, sums if layout.sums_kept_steps else None)
     # On an accelerator a condition waits for the host, and a write costs little.
     if layout.writes_always:
-        kept_chains = jnp.broadcast_to(is_kept, jnp.shape(state.step))
-        chosen = kept_chains if counts is None else counts & is_kept
-        return _written(kernel, layout, record, state, chosen, slot)
-
-    def write(record: Record, state: KernelState, counts: Array | None, slot: Array) -> Record:
-        return _written(kernel, layout, record, state, counts, slot)
-
-    return jax.lax.cond(is_kept, write, lambda record, *_: record, record, state, counts, slot)
+        kept = write(kept, state, _chosen(state, counts, use.is_kept), slot)
+    else:
+        kept = jax.lax.cond(use.is_kept, write, lambda kept, *_: kept, kept, state, counts, slot)
+    return kept if layout.sums_kept_steps else Record(kept.slots, sums)
 
 
-def _written(
-    kernel: Kernel,
-    layout: ProgramLayout,
-    record: Record,
-    state: KernelState,
-    chosen: Array | None,
-    slot: Array,
-) -> Record:
-    """Return the record with the position in a slot and in sums of chosen chains; None: all."""
-    keep, moments = layout.keep, layout.moments
-    slots, sums = record
-    if keep is not None:
-        values = jax.vmap(keep)(state.position)
-        slots = jax.tree.map(
-            lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values
-        )
-    if moments is not None:
-        # Under a schedule the step that leads away from a position is its weight, or the one that
-        # led there.
-        weight = jnp.float32(1.0)
-        if moments.weights != "equal":
-            step = jnp.ravel(state.step)[0]
-            weight = jnp.asarray(
-                kernel.step_size(step - (moments.weights == "step_size")), jnp.float32
-            )
-        added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
-        # A weight of 0 would not do: a diverged chain's position may be too large to be squared.
-        sums = added if chosen is None else jax.vmap(pytrees.where)(chosen, added, sums)
-    return Record(slots, sums)
+def _chosen(state: KernelState, counts: Array | None, is_used: Array) -> Array:
+    """Return the chains whose sums change if the step is used, shape (chains,)."""
+    return jnp.broadcast_to(is_used, jnp.shape(state.step)) if counts is None else counts & is_used
+
+
+def _stored(layout: ProgramLayout, slots: PyTree, state: KernelState, slot: Array) -> PyTree:
+    """Return the draws with those of the positions in a slot."""
+    if layout.keep is None:
+        return slots
+    values = jax.vmap(layout.keep)(state.position)
+    return jax.tree.map(
+        lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), slots, values
+    )
+
+
+def _summed(
+    kernel: Kernel, layout: ProgramLayout, sums: Any, state: KernelState, chosen: Array | None
+) -> Any:
+    """Return the sums with the positions of chosen chains; None: all."""
+    moments = layout.moments
+    assert moments is not None
+    # Under a schedule the step that leads away from a position is its weight, or the one that led
+    # there.
+    weight = jnp.float32(1.0)
+    if moments.weights != "equal":
+        step = jnp.ravel(state.step)[0]
+        weight = jnp.asarray(kernel.step_size(step - (moments.weights == "step_size")), jnp.float32)
+    added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
+    # A weight of 0 would not do: a diverged chain's position may be too large to be squared.
+    return added if chosen is None else jax.vmap(pytrees.where)(chosen, added, sums)

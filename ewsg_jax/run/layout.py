@@ -74,6 +74,11 @@ class ProgramLayout(NamedTuple):
         return self.accelerator and self.keeps_positions and small
 
     @property
+    def sums_kept_steps(self) -> bool:
+        """Whether running moments are those of the kept steps, not of all after the burn-in."""
+        return self.moments is not None and self.moments.steps == "kept"
+
+    @property
     def keeps_positions(self) -> bool:
         """Whether positions alone are kept and summed, and no function of them."""
         is_custom = self.moments is not None and self.moments.of is not positions

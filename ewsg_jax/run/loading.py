@@ -12,10 +12,11 @@ from ewsg_jax.base.files import path_of
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Data, P, PyTree
 from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks.finding import from_dictionaries
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.moments import Moments
-from ewsg_jax.run.samples import HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
+from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.stack import over
 from ewsg_jax.run.streams.stream import Stream
@@ -111,8 +112,8 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         contents.tree(name, archive.structure(trees.get(name), of_position))
         for name in ("draws", "moments")
     )
-    names = {field.name for field in dataclasses.fields(Samples)}
-    arrays = {name: contents.array(name) for name in names - PYTREE_FIELDS - {*numbers}}
+    names = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS - {FINDINGS}
+    arrays = {name: contents.array(name) for name in names - {*numbers}}
     state: Any = states.StateNotLoaded(contents.entry("step", int))
     if kernel is not None:
         # Data sets side by side are one kernel and its data.
@@ -124,6 +125,10 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
             state = states.restored(states.saved(contents, position), whole_kernel, rows)
     try:
         moments = None if moments is None else Moments(**moments)
-        return Samples(**numbers, **arrays, draws=draws, moments=moments, state=state)
+        # Files of earlier versions have no findings.
+        findings = from_dictionaries(contents.about.get(FINDINGS, ()))
+        return Samples(
+            **numbers, **arrays, draws=draws, moments=moments, state=state, findings=findings
+        )
     except TypeError as error:
         raise archive.UnreadableError(checks.reason(error)) from error

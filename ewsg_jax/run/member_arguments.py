@@ -59,7 +59,7 @@ class MomentsByMember(MomentPlan):
     def by(cls, plan: MomentPlan) -> "MomentsByMember":
         """Return those that a plan keeps."""
         of = plan.of if plan.of is positions else OnEachMember(plan.of)
-        return cls(of, plan.covariance, plan.weights, plan)
+        return cls(of, plan.covariance, plan.weights, plan.steps, plan)
 
     def start(self, position: Position) -> Sums:
         """Return empty sums of one chain's members."""

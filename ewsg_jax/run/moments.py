@@ -16,10 +16,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Position, PyTree
 
 COVARIANCES = ("none", "diagonal", "dense")
 MOMENT_WEIGHTS = ("equal", "step_size", "next_step_size")
+MOMENT_STEPS = ("kept", "all")
 
 
 def positions(position: Position) -> Position:
@@ -42,6 +44,14 @@ class MomentPlan:
     of: Callable[[Position], PyTree]
     covariance: str
     weights: str
+    steps: str
+
+    @property
+    def words(self) -> str:
+        """The arguments that make it, in words, by which a run that resumes knows it."""
+        words = [text(self.of), self.covariance, self.weights]
+        # A checkpoint of an older version says nothing of the kept steps.
+        return ", ".join(words if self.steps == "kept" else [*words, self.steps])
 
     def start(self, position: Position) -> Sums:
         """Return empty sums for one chain."""
@@ -86,11 +96,11 @@ class MomentPlan:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Running moments over the kept steps, NumPy arrays with a leading chain axis.
+    """Running moments over the kept steps, or all, NumPy arrays with a leading chain axis.
 
     Attributes:
-        weight: the total weight, shape (chain,): kept steps, or the sum of their step sizes; 0 of a
-            chain that diverged.
+        weight: the total weight, shape (chain,): the number of steps, or the sum of their step
+            sizes; 0 of a chain that diverged.
         mean: the weighted mean, a pytree.
         variance: the weighted variance of each number, a pytree like the mean; None unless
             "diagonal".
@@ -145,6 +155,7 @@ def moments(
     *,
     covariance: Literal["none", "diagonal", "dense"] = "diagonal",
     weights: Literal["equal", "step_size", "next_step_size"] = "equal",
+    steps: Literal["kept", "all"] = "kept",
 ) -> MomentPlan:
     """Ask `sample` for running moments instead of draws, or in addition to them.
 
@@ -156,6 +167,8 @@ def moments(
             position counts with the step size of the step that made it (Şimşekli et al. 2016,
             supplement, eq. 12), or `"next_step_size"`: with that of the step that leaves it
             (Welling & Teh 2011, eq. 11).
+        steps: `"kept"`, the steps that `burn_in`, `thin` and `keep_when` leave; or `"all"` after
+            the burn-in: a run that is thinned to few draws has the moments of all steps.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -181,7 +194,22 @@ def moments(
     checks.function("of", of, "(position) -> pytree of arrays")
     checks.one_of("covariance", covariance, COVARIANCES)
     checks.one_of("weights", weights, MOMENT_WEIGHTS)
-    return MomentPlan(of, covariance, weights)
+    checks.one_of("steps", steps, MOMENT_STEPS)
+    return MomentPlan(of, covariance, weights, steps)
+
+
+def written(plan: MomentPlan | None) -> dict[str, str] | None:
+    """Return the options of running moments of positions, as JSON holds them; None of anything
+    else, whose function a file does not hold.
+    """
+    if plan is None or plan.of is not positions:
+        return None
+    return {"covariance": plan.covariance, "weights": plan.weights, "steps": plan.steps}
+
+
+def from_written(options: dict[str, str] | None) -> MomentPlan | None:
+    """Return the running moments whose options were written."""
+    return None if options is None else MomentPlan(positions, **options)
 
 
 def finish(plan: MomentPlan, sums: Sums) -> Moments:
@@ -210,7 +238,7 @@ def joined(first: Moments, second: Moments) -> Moments:
         if first.variance is None
         else "diagonal"
     )
-    plan = MomentPlan(positions, kind, "equal")
+    plan = MomentPlan(positions, kind, "equal", "kept")
 
     def sums(moments: Moments) -> Sums:
         spread = {"dense": moments.covariance, "diagonal": moments.variance, "none": ()}[kind]

@@ -13,8 +13,10 @@ from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import KernelState
+from ewsg_jax.model_checks.finding import as_dictionaries
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import devices as on
+from ewsg_jax.run import moments
 from ewsg_jax.run.checkpoint import CheckpointWriter, Earlier, restore
 from ewsg_jax.run.compiled_loop import Call, RunInputs, StepProgram, loop_of
 from ewsg_jax.run.consistency import run_fingerprint
@@ -28,7 +30,7 @@ from ewsg_jax.run.request import Request, check_kept, check_length, num_steps_of
 from ewsg_jax.run.starts import FirstStates, Keys, first_states, is_function, keys_of
 from ewsg_jax.run.windows import Windows
 
-FULL_CALLS = 8
+FULL_CALLS = 16
 """Calls that fill the slots of a run of more than a few draws, at most: else it has four times as
 many slots, and so on. So there are few numbers of slots, and runs share programs.
 """
@@ -354,6 +356,11 @@ def _writer(
     if request.checkpoint is None:
         return None
     head = {"terms": terms._asdict(), "steps": _digest(kept)} | run_fingerprint(request)
+    # What a resumed run needs not be given again.
+    head |= {
+        "findings": as_dictionaries(request.findings),
+        "moments": moments.written(request.moments),
+    }
     writer = CheckpointWriter(request, kept, head, clock=clock)
     # What cannot be written is reported before anything is run. In a later batch of chains it does
     # not end the run.

@@ -17,6 +17,7 @@ from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel, KernelState, check_numbers
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._scheme import is_ordered
 from ewsg_jax.run import devices as on
@@ -68,6 +69,8 @@ class Request(NamedTuple):
     """
     row_shards: int | None = None
     """The number of parts into which the rows of a run that resumes are cut."""
+    findings: tuple[Finding, ...] = ()
+    """Why the plan of the kernel is not trusted."""
     placed: Placed | None = None
     """The data on the devices over which the chains run, None for one device."""
 

@@ -13,6 +13,7 @@ from ewsg_jax.base.files import path_of
 from ewsg_jax.base.typing import Array
 from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.notes import findings_of
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
@@ -43,6 +44,9 @@ def checked(request: Request) -> Request:
     if request.checkpoint is not None:
         path_of(request.checkpoint, "checkpoint")
     checks.positive("checkpoint_every", request.checkpoint_every)
+    # First, for a stack or a kernel on several devices is made anew.
+    findings = (*request.findings, *findings_of(request.kernel))
+    request = request._replace(findings=tuple(dict.fromkeys(findings)))
     return check(of_members(request))
 
 
@@ -136,6 +140,7 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
         interrupted=outcome.interrupted,
         compile_seconds=planned.earlier_seconds[0] + compiled - planned.began,
         run_seconds=planned.earlier_seconds[1] + ended - compiled,
+        findings=request.findings,
     )
 
 

@@ -13,9 +13,11 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree
 from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.model_checks.finding import from_dictionaries
 from ewsg_jax.run import run
 from ewsg_jax.run.checkpoint import read
 from ewsg_jax.run.moments import MomentPlan, positions
+from ewsg_jax.run.moments import from_written as moments_from
 from ewsg_jax.run.request import Request, Stacked
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacked import StackedSamples
@@ -153,8 +155,8 @@ def sample(
         keep_when: a function of a step's number, as in `samples.step`: of the steps that `burn_in`
             and `thin` leave, only those for which it is true are kept, such as the ends of a
             cyclical schedule's phases. Default: all are kept.
-        moments: running moments over the kept steps, as `ewsg_jax.moments` describes them. Default:
-            none.
+        moments: running moments over the kept steps, or over all after the burn-in, as
+            `ewsg_jax.moments` describes them. Default: none.
         state: `samples.state` of an earlier run of this kernel, to continue from there; then
             `position` is None. With the same key and data it continues as if never stopped. A chain
             that diverged starts again from its last finite state; in a stack it stays there.
@@ -327,7 +329,8 @@ def resume(
             known by their names.
         keep: the same function as before, if one was given.
         keep_when: the same function as before, if one was given.
-        moments: the same running moments as before, if there were any.
+        moments: the same running moments as before, if there were any. Default: those of the
+            position, if the run had these.
         position: a pytree of the structure of the run's position, as for `ewsg_jax.load`; needed
             if it is of other classes than dictionaries, lists and tuples.
         seconds: a bound on the time from here on, in seconds; default: what is left of the run's
@@ -362,6 +365,7 @@ def resume(
     checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     earlier = read(path, position)
     head = earlier.head
+    moments = moments or moments_from(head.get("moments"))
     key = jax.random.wrap_key_data(
         jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
     )
@@ -392,6 +396,7 @@ def resume(
         checkpoint_every=checkpoint_every,
         mesh=mesh,
         row_shards=head.get("parts", 1),
+        findings=from_dictionaries(head.get("findings", ())),
     )
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)

@@ -17,6 +17,7 @@ from ewsg_jax.draws.coordinates import named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.kernels.protocol import KernelState
+from ewsg_jax.model_checks.finding import Finding, as_dictionaries
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.concatenation import concatenated
@@ -26,6 +27,8 @@ HOLDS_SAMPLES, HOLDS_STACK = "samples", "samples of a stack"
 """What files hold."""
 PYTREE_FIELDS = {"draws", "moments", states.STATE}
 """Fields of samples that are pytrees."""
+FINDINGS = "findings"
+"""The field of samples that a file holds as text."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +67,8 @@ class Samples(Generic[P]):
         interrupted: whether an interrupt ended the run early, or the checks at its end.
         compile_seconds: time to trace and compile, in seconds.
         run_seconds: time to sample, in seconds.
+        findings: why the plan of the kernel is not trusted, if `ewsg_jax.plan` made it and doubts
+            it: a record with a text and a cure. `ewsg_jax.check` begins its verdict with it.
     """
 
     draws: PyTree
@@ -85,6 +90,7 @@ class Samples(Generic[P]):
     interrupted: bool
     compile_seconds: float
     run_seconds: float
+    findings: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:
         """Return one line: how many draws and chains, what they cost, how many chains diverged."""
@@ -470,10 +476,11 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
         "draws": samples.draws,
         "moments": None if samples.moments is None else vars(samples.moments),
     }
-    names = {field.name for field in dataclasses.fields(samples)} - PYTREE_FIELDS
+    names = {field.name for field in dataclasses.fields(samples)} - PYTREE_FIELDS - {FINDINGS}
     others = {name: getattr(samples, name) for name in sorted(names)}
     arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray | jax.Array)}
     about = {
+        FINDINGS: as_dictionaries(samples.findings),
         "numbers": {name: np.asarray(x).item() for name, x in others.items() if name not in arrays},
         "trees": {
             name: archive.describe(tree, position, f"samples.{name}")

@@ -103,6 +103,27 @@ def test_an_accelerators_program_draws_the_same(monkeypatch, most, made):
             np.testing.assert_allclose(mine[name], other[name], rtol=1e-5)
 
 
+@pytest.mark.parametrize("accelerator", [False, True])
+def test_moments_over_all_steps(monkeypatch, accelerator):
+    """A thinned run has the moments of every step after its burn-in, and the draws that it keeps:
+    against NumPy on the draws of a run that keeps every step, whatever calls it is cut into.
+    """
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(plan, "on_accelerator", lambda data: accelerator)
+    every = flat(run(thin=1).position)
+    thinned = run(thin=7, moments=ewsg.moments(steps="all", covariance="dense"))
+    np.testing.assert_array_equal(flat(thinned.position), every[:, 6::7])
+    np.testing.assert_array_equal(thinned.moments.weight, [50] * 3)
+    mean = np.concatenate([thinned.moments.mean["b"][:, None], thinned.moments.mean["w"]], 1)
+    np.testing.assert_allclose(mean, every.mean(1), rtol=1e-5, atol=1e-7)
+    for covariance, draws in zip(thinned.moments.covariance, every, strict=True):
+        expected = np.cov(draws, rowvar=False, ddof=0)
+        np.testing.assert_allclose(covariance, expected, rtol=1e-4, atol=1e-8)
+    without = run(keep=None, keep_when=lambda step: step == 60, moments=ewsg.moments(steps="all"))
+    np.testing.assert_allclose(without.moments.mean["w"], every[..., 1:].mean(1), rtol=1e-5)
+    np.testing.assert_allclose(without.moments.variance["b"], every[..., 0].var(1), rtol=1e-4)
+
+
 @pytest.mark.usual_parameters("True")
 @pytest.mark.parametrize("pieces", [False, True])
 def test_moments_are_those_of_the_draws(monkeypatch, pieces):

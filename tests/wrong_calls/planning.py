@@ -47,6 +47,7 @@ right = functools.partial(
 )
 every("plan", right, batch_size=None, methods=TEXTS)
 every("Plan.data_passes", lambda ess=1: a_plan().data_passes(ess))
+every("Plan.sample_options", lambda ess=1: a_plan().sample_options(ess))
 WRONG["plan"] |= {
     "V batch_size | got 1 | multiple of 2": lambda: planned(batch_size=1, mesh=over("data")),
     "T posterior | function | call it": lambda: planned(posterior=ewsg.models.softmax_regression),

@@ -233,6 +233,7 @@ refuses(
     ewsg.moments,
     covariance=choice("none", "diagonal", "dense"),
     weights=choice("equal", "step_size", "next_step_size"),
+    steps=choice("kept", "all"),
 )
 
 

@@ -155,7 +155,11 @@ def check(
     report = _attempts(request, max_draws)
     report = replace(
         report,
-        findings=(*report.findings, *_model_findings(request, report)),
+        findings=(
+            *(samples.findings if isinstance(samples, Samples) else ()),
+            *report.findings,
+            *_model_findings(request, report),
+        ),
         num_compared=num_compared(report.draws.layout, placed),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )

@@ -18,11 +18,18 @@ from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.answers.check.plot import Panel, plot
 from ewsg_jax.answers.check.report_table import table_lines
 from ewsg_jax.answers.check.stein import Scores
-from ewsg_jax.answers.check.verdict import Evidence, Measured, Verdict, judge, without_a_part
+from ewsg_jax.answers.check.verdict import (
+    Evidence,
+    Measured,
+    Verdict,
+    judge,
+    of_untrusted_plan,
+    without_a_part,
+)
 from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
-from ewsg_jax.model_checks.finding import Finding, texts
+from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
 
@@ -119,7 +126,9 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words, with what to do."""
+        """The outcome in words, with what to do; first, why the plan of the run was not trusted, if
+        it was not.
+        """
         return self._verdict.text
 
     @property
@@ -220,7 +229,9 @@ class Report:
     @property
     def _verdict(self) -> Verdict:
         verdict = judge(self._evidence)
-        return without_a_part(verdict, self.lost) if self.is_cut else verdict
+        if self.is_cut:
+            verdict = without_a_part(verdict, self.lost)
+        return of_untrusted_plan(verdict, texts(self.findings, "plan"))
 
     @property
     def _evidence(self) -> Evidence:
@@ -462,6 +473,7 @@ class Report:
                 "coordinates"
             )
         lines += [f"not corrected: {self.not_corrected}"] * bool(self.not_corrected)
+        lines += [f"the plan advised: {one.cure}" for one in of_kinds(self.findings, "plan")]
         return "\n".join(lines + [f"note: {self.note}"] * bool(self.note))
 
 

@@ -375,6 +375,13 @@ def without_a_part(verdict: Verdict, left_out: str) -> Verdict:
     )
 
 
+def of_untrusted_plan(verdict: Verdict, doubts: str) -> Verdict:
+    """Return the verdict on draws by a plan that is not trusted, which begins with that; of any
+    other plan, of which `doubts` is empty, as it is.
+    """
+    return verdict._replace(text=f"{doubts}; {verdict.text}") if doubts else verdict
+
+
 def _is_large(name: str, score: Score, tolerance: float) -> bool:
     """Return whether the effect of an identity is more than the tolerance."""
     if name == "u":

@@ -17,7 +17,7 @@ from ewsg_jax.answers.mode.start import Among
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.metric import shrunk_covariance
 from ewsg_jax.answers.plan.request import PlanRequest
-from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
+from ewsg_jax.answers.plan.run_requirements import ALL_STEPS, burn_in_steps, steps_for_ess
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Array, Key, Position
@@ -257,6 +257,7 @@ def _run(
         burn_in=burn_in,
         thin=max(1, (steps - burn_in) // settings.MOST_PILOT_DRAWS),
         state=state,
+        moments=ALL_STEPS,
         # Minibatch noise is a small part of what moves chains: with the same minibatches for all
         # they are still nearly independent.
         shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),

@@ -12,13 +12,16 @@ from ewsg_jax.answers.plan.candidates import CandidateForecast
 from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.plot import plot
 from ewsg_jax.answers.plan.run_requirements import (
+    ALL_STEPS,
     burn_in_steps,
     ess_for_tolerance,
     steps_for_ess,
+    thin_of,
 )
 from ewsg_jax.base import checks
 from ewsg_jax.base.table import aligned
 from ewsg_jax.gradients._protocol import Evaluations
+from ewsg_jax.kernels.notes import with_findings
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding, of_kinds
@@ -29,7 +32,9 @@ class Plan:
     """How to sample a posterior, and what is known of it before.
 
     Attributes:
-        kernel: the kernel to run, in the units of the position.
+        kernel: the kernel to run, in the units of the position. If the plan is not trusted, a note
+            on it says so, which `ewsg_jax.sample` hands to its samples and `ewsg_jax.check` to the
+            verdict on them; the note is no part of the kernel's value.
         start: a function of a key that returns the start of a chain: a draw wider than the
             posterior if that is near normal, otherwise a draw of the last pilot run that was not
             wrong, or of the warm-up.
@@ -75,6 +80,13 @@ class Plan:
     by: Literal["rows", "passes", "seconds"] = field(repr=False)
     findings: tuple[Finding, ...] = ()
 
+    def __post_init__(self) -> None:
+        # What samples the kernel makes, and what checks them, says so too.
+        text = f"the plan was not trusted: {'; '.join(self.doubts)}"
+        finding = Finding("plan", "doubt", text, self.advice)
+        kernel = with_findings(self.kernel, (finding,) if self.doubts else ())
+        object.__setattr__(self, "kernel", kernel)
+
     @property
     def is_trusted(self) -> bool:
         """Whether nothing that was tried or worked out is a reason to doubt the plan.
@@ -114,6 +126,50 @@ class Plan:
         deviation by more than half of the tolerance.
         """
         return ess_for_tolerance(self.tolerance)
+
+    @property
+    def thin(self) -> int:
+        """Steps from one kept draw to the next in a run of `plan.ess` effective draws: some five
+        draws are kept for an effective one.
+        """
+        return thin_of(self.autocorrelation_time, self._steps(None) - self.burn_in)
+
+    def sample_options(self, ess: float | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of `ewsg_jax.sample` that carry the plan out, a dictionary:
+        `data_passes`, `num_chains`, `burn_in`, `thin` and `moments`.
+
+        Some five draws are kept for an effective one, which costs 1.3 % of the effective draws at
+        the most (for an autoregression); `samples.moments` are those of all steps after the
+        burn-in. Other arguments of `sample` can be given in addition; to replace one of these,
+        write `plan.sample_options() | {"thin": 1}`.
+
+        Args:
+            ess: effective draws of all chains together, for means and for standard deviations.
+                None: as many as `plan.ess`.
+
+        Raises:
+            TypeError, ValueError: `ess` is not a positive number.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> x = jax.random.normal(jax.random.key(0), (400, 2))
+            >>> plan = ewsg.plan(
+            ...     jax.random.key(1), ewsg.models.gaussian_location(), jnp.zeros(2), x
+            ... )
+            >>> options = plan.sample_options(ess=1_000)
+            >>> sorted(options)
+            ['burn_in', 'data_passes', 'moments', 'num_chains', 'thin']
+            >>> samples = ewsg.sample(jax.random.key(2), plan.kernel, plan.start, x, **options)
+            >>> bool(samples.moments.weight[0] == samples.num_steps - plan.burn_in)
+            True
+        """
+        return {
+            "data_passes": self.data_passes(ess),
+            "num_chains": self.num_chains,
+            "burn_in": self.burn_in,
+            "thin": thin_of(self.autocorrelation_time, self._steps(ess) - self.burn_in),
+            "moments": ALL_STEPS,
+        }
 
     def data_passes(self, ess: float | None = None) -> float:
         """Return what `ewsg_jax.sample` takes for `data_passes`, for each chain, its burn-in
@@ -199,7 +255,8 @@ class Plan:
             f"{part} {seconds:.2g}" for part, seconds in self.seconds_spent.items() if part != "all"
         )
         return [
-            f"burn-in {self.burn_in} steps; {time:.3g} steps an effective draw{by}",
+            f"burn-in {self.burn_in} steps, thin {self.thin}; {time:.3g} steps an effective "
+            f"draw{by}",
             f"{self.data_passes():.3g} passes over the data by each of {self.num_chains} chains "
             f"for {self.ess:,.0f} effective draws",
             f"planning took {self.data_passes_spent:.3g} passes, {self.seconds_spent['all']:.2g} "

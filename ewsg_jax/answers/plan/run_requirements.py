@@ -6,6 +6,10 @@ from typing import Literal
 import numpy as np
 
 from ewsg_jax.answers.plan import settings
+from ewsg_jax.run.moments import MomentPlan, moments
+
+ALL_STEPS: MomentPlan = moments(steps="all")
+"""What pilot runs and planned runs sum up: the same, so that one program serves both."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,18 @@ def steps_for_ess(time: float, ess: float, num_chains: int) -> int:
     takes `time` steps.
     """
     return max(settings.MIN_RUN_STEPS, int(np.ceil(ess * time / num_chains)))
+
+
+def thin_of(time: float, num_kept_steps: int) -> int:
+    """Return the steps from one kept draw to the next: some five for an effective draw, or more for
+    a run to keep as many draws as it must have steps.
+
+    Args:
+        time: steps that one effective draw takes.
+        num_kept_steps: the steps of each chain after the burn-in.
+    """
+    wanted = time / settings.KEPT_PER_EFFECTIVE_DRAW
+    return int(max(1, min(wanted, num_kept_steps // settings.MIN_RUN_STEPS)))
 
 
 def ess_for_tolerance(tolerance: float) -> float:

@@ -22,6 +22,11 @@ BURN_IN_TIMES = 8
 """Autocorrelation times of burn-in: of a start that is forgotten as exp(−t/τ), 3e-4 is left."""
 MIN_RUN_STEPS = 16
 """Steps of each chain that a run keeps at least; set by hand."""
+KEPT_PER_EFFECTIVE_DRAW = 5.0
+"""Draws of a planned run that are kept for an effective one. Derived: of an autoregression whose
+effective draw takes τ steps, every (τ/5)-th has 98.7 % of the effective draws of all; every τ-th
+has 76 %.
+"""
 NUM_PILOT_CHAINS = 8
 """Chains of a warm-up and of a pilot run, and groups into which the draws of the normal
 approximation are divided, so that `check` can compare them; set by hand.
