@@ -1,17 +1,16 @@
 """Whether there is another mode near the one that was found: draws around one show no other.
 
-Searches begin 3 to 100 posterior sds away and go downhill, in the units of the posterior around the
-mode, along the gradient of some rows. More begin at positions that may be equivalent by symmetry:
-neighbours among the parameters exchanged, as components of a mixture may be; and arrays with the
-other sign, as factors and their loadings. If a search settles somewhere else, at a density that is
-not far lower, Newton's method on all rows starts from there. What it finds is another mode. A far
-tail, whose gradients are small as well, is none. It is no proof that there is no other mode: a
-narrow one, or one farther away, is missed.
+If the density is the same with parameters exchanged, as components of a mixture may be, or of the
+other sign, as factors and their loadings, the image of the mode is another mode. Searches begin
+at other such images, in coordinates that are exchanged too, and 3 to 100 posterior sds away. They
+go downhill, in the units of the posterior around the mode, along the gradient of some rows. If a
+search settles somewhere else, at a density that is not far lower, Newton's method on all rows
+starts from there. What it finds is another mode. A far tail, whose gradients are small as well, is
+none. It is no proof that there is no other mode: a narrow one, or one farther away, is missed.
 """
 
 import itertools
 import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -20,8 +19,9 @@ import numpy as np
 from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.symmetries import SignedExchange, exact_symmetries, exchanges
 from ewsg_jax.answers.plan.whitening import Whitening
-from ewsg_jax.base.typing import Data, Position
+from ewsg_jax.base.typing import Data
 from ewsg_jax.model_checks.densities import log_densities
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
@@ -42,10 +42,13 @@ class OtherMode(NamedTuple):
     Attributes:
         place: the mode as a vector, shape (d,).
         searches: how many searches settled there.
+        exchange: the exchange that leads there and leaves the density as it is, in words; empty if
+            none is known.
     """
 
     place: np.ndarray
     searches: int
+    exchange: str = ""
 
     def is_visited(self, whitening: Whitening, draws: np.ndarray) -> bool:
         """Return whether each chain is sometimes nearer to this mode than to the first one.
@@ -75,12 +78,18 @@ def look_for_other_modes(
     modes = find_other_modes(posterior, whitening, data)
     if not modes:
         return []
-    settled = sum(mode.searches for mode in modes)
-    number = len(_search_starts(whitening))
-    text = (
-        f"there is another mode: {settled} of {number} searches that began some "
-        "widths away, or with parameters exchanged or of the other sign, settled at one, "
-    )
+    if modes[0].exchange:
+        text = (
+            f"there is another mode: the density is the same with {modes[0].exchange}, and the "
+            "mode is elsewhere, "
+        )
+    else:
+        settled = sum(mode.searches for mode in modes)
+        number = len(_search_starts(whitening)[0])
+        text = (
+            f"there is another mode: {settled} of {number} searches that began some "
+            "widths away, or with parameters exchanged or of the other sign, settled at one, "
+        )
     if draws is not None and all(mode.is_visited(whitening, draws) for mode in modes):
         text += "and all chains of the pilot run have been there"
         return [Finding("other_mode", "note", text)]
@@ -89,8 +98,9 @@ def look_for_other_modes(
 
 
 def find_other_modes(posterior: Posterior, whitening: Whitening, data: Data) -> list[OtherMode]:
-    """Return the other modes at which some of 36 searches end, at most four. Nothing is searched if
-    the density is log-concave, or if devices share the rows.
+    """Return the images of the mode by exchanges that leave the density as it is; without one, the
+    other modes at which some of 36 searches end; at most four. Nothing is searched if the density
+    is log-concave, or if devices share the rows.
 
     Args:
         posterior: the target.
@@ -99,9 +109,10 @@ def find_other_modes(posterior: Posterior, whitening: Whitening, data: Data) -> 
     """
     if isinstance(data, Spread) or _is_log_concave(posterior, whitening):
         return []
-    ends, gradients = _search_ends(
-        SomeRows.of(posterior, whitening.layout, data), whitening, _search_starts(whitening)
-    )
+    subset = SomeRows.of(posterior, whitening.layout, data)
+    if images := _images(subset, whitening):
+        return images
+    ends, gradients = _search_ends(subset, whitening, *_search_starts(whitening))
     lengths = np.linalg.norm(ends, axis=1)
     is_other = (
         (gradients <= settings.SEARCH_SETTLED)
@@ -142,19 +153,42 @@ def _is_log_concave(posterior: Posterior, whitening: Whitening) -> bool:
     return bool(values[0] >= -rounding and np.abs(here - there).max() <= rounding)
 
 
-def _search_starts(whitening: Whitening) -> np.ndarray:
-    """Return the positions at which searches begin, whitened, shape (36, d)."""
+def _images(subset: SomeRows, whitening: Whitening) -> list[OtherMode]:
+    """Return the images of the mode, away from it, by exchanges that leave the density as it is; at
+    most four. Without a mode no image is one.
+    """
+    if not whitening.mode.converged:
+        return []
+    mode = vector(whitening.mode.position)
+    near = mode + whitening.draw_places(jax.random.key(1), 2, 1.0)
+    modes: list[OtherMode] = []
+    for exchange, name in exact_symmetries(subset, whitening.layout, near):
+        image = exchange(mode)
+        # Away from the first mode and from all images before.
+        others = np.stack([mode, *(one.place for one in modes)])
+        distances = np.linalg.norm(whitening.whiten(image - others), axis=1)
+        if distances.min() > settings.OTHER_MODE_DISTANCE:
+            modes.append(OtherMode(image, 1, name))
+        if len(modes) == settings.MOST_OTHER_MODES:
+            break
+    return modes
+
+
+def _search_starts(whitening: Whitening) -> tuple[np.ndarray, list[SignedExchange]]:
+    """Return the positions at which searches begin, whitened, shape (36, d), and the exchange in
+    whose image of the coordinates each is made.
+    """
     count = settings.SEARCHES_OF_A_KIND
     widths = np.repeat(settings.OTHER_MODE_WIDTHS, count)
     number = len(widths) + 2 * count
     normals = np.random.default_rng(0).normal(size=(number, len(whitening.sd)))
     starts = np.resize(widths, number)[:, None] * normals
-    symmetric = [*itertools.islice(_exchanged(whitening.center), count)]
-    symmetric += itertools.islice(_sign_changed(whitening.center), count)
-    away = np.stack([vector(position) for position in symmetric]) - vector(whitening.center)
-    # Draws stay where there are fewer symmetries than searches for them.
-    starts[len(widths) :][: len(symmetric)] = whitening.whiten(away)
-    return starts
+    same = SignedExchange(np.arange(len(whitening.sd)), np.ones(len(whitening.sd)))
+    # Draws stay if there are fewer exchanges than searches for them.
+    maps = [same] * len(widths)
+    maps += [one for one, _ in itertools.islice(exchanges(whitening.layout), 2 * count)]
+    starts[len(widths) : len(maps)] = 0.0
+    return starts, maps + [same] * (number - len(maps))
 
 
 def _mode_from(
@@ -185,44 +219,33 @@ def _mode_from(
     return place if mode.converged and is_apart else None
 
 
-def _exchanged(position: Position) -> Iterator[Position]:
-    """Yield positions in which two neighbours along the first axis are exchanged, in all arrays of
-    the same length; short arrays first.
-    """
-    leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, position))
-    for length in sorted({x.shape[0] for x in leaves if x.ndim and x.shape[0] > 1}):
-        for first in range(length - 1):
-            order = np.arange(length)
-            order[[first, first + 1]] = first + 1, first
-            yield structure.unflatten(
-                [x[order] if x.ndim and x.shape[0] == length else x for x in leaves]
-            )
-
-
-def _sign_changed(position: Position) -> Iterator[Position]:
-    """Yield positions in which one array, or two, have the other sign."""
-    leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, position))
-    numbers = range(len(leaves))
-    for changed in itertools.chain(
-        itertools.combinations(numbers, 1), itertools.combinations(numbers, 2)
-    ):
-        yield structure.unflatten([-x if i in changed else x for i, x in enumerate(leaves)])
-
-
 def _search_ends(
-    row_subset: SomeRows, whitening: Whitening, starts: np.ndarray
+    row_subset: SomeRows, whitening: Whitening, starts: np.ndarray, maps: list[SignedExchange]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions at which searches end, whitened, and the norm of the whitened gradient
     there; those of the center come first.
+
+    Args:
+        row_subset: rows that stand for all.
+        whitening: coordinates around the first mode.
+        starts: positions of the searches, whitened, shape (count, d).
+        maps: the exchange whose image of the coordinates each search is made in, so that components
+            take their widths with them.
     """
     weights = np.full(row_subset.size, row_subset.stands_for)
     # The first search stays at the center. Its gradient is not 0 on some of the rows and is
     # subtracted from the others'.
     y = np.concatenate([np.zeros((1, starts.shape[1])), starts])
+    maps = [maps[0], *maps]
     previous, damping = np.full(len(y), np.inf), np.full(len(y), settings.SEARCH_DAMPING)
+
+    def mapped(vectors: np.ndarray) -> np.ndarray:
+        return np.stack([one(vector) for one, vector in zip(maps, vectors, strict=True)])
+
     for _ in range(settings.SEARCH_STEPS):
         with np.errstate(all="ignore"):
-            densities = row_subset.gradients(whitening.positions(y), weights).sum(1)
+            places = mapped(whitening.positions(y))
+            densities = mapped(row_subset.gradients(places, weights).sum(1))
             gradients = -whitening.whiten_gradients(densities)
             gradients = gradients - gradients[0]
             norms = np.linalg.norm(gradients, axis=1)
@@ -236,4 +259,6 @@ def _search_ends(
             longest = np.linalg.norm(y, axis=1) + y.shape[1] ** 0.5
             part = damping * np.minimum(1.0, longest / np.maximum(norms, 1e-30))
             y, previous = y - part[:, None] * gradients, norms
-    return y, previous
+    ends = mapped(whitening.positions(y)) - vector(whitening.center)
+    with np.errstate(all="ignore"):
+        return whitening.whiten(ends), previous

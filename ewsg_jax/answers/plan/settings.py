@@ -309,6 +309,16 @@ SEARCHES_OF_A_KIND = 6
 """Searches for each of these widths, from exchanged neighbours, and from changed signs; set by
 hand.
 """
+MOST_EXCHANGES = 400
+"""Exchanges of parameters that are tried, with two densities each; set by hand."""
+MOST_FLIPS = 3
+"""Scalars whose sign is changed by turns with each exchange, such as a log odds; set by hand."""
+MOST_MATCHED_PARTS = 6
+"""Parts of components up to which all sets of pairs are exchanged, 75 of six; set by hand."""
+SYMMETRY_ROUNDINGS = 4.0
+"""Roundings of the sum of absolute log densities of rows, by which two log densities that are the
+same may differ; set by hand.
+"""
 SEARCH_STEPS = 60
 """Steps of a search; set by hand."""
 SEARCH_DAMPING = 0.3
@@ -356,6 +366,37 @@ NUM_TAIL_RAYS = 8
 """Random directions in which the tails are compared; set by hand."""
 MOST_TAIL_COORDINATES = 512
 """Coordinates along which tails are compared: four densities each; set by hand."""
+MOST_RIDGE_PARAMETERS = 32
+"""Parameters up to which ridges are followed, as many lines twice, each with a Hessian or more; as
+for a search by Newton's method.
+"""
+RIDGE_SDS = (10.0, 100.0, 1_000.0, 10_000.0)
+"""Distances, in sds of a coordinate, at which marginal densities are compared, a factor of ten
+apart: what tends to a power as 1/t is within 0.02 of it between the last two
+(`tests/answers/plan/test_ridges.py`).
+"""
+RIDGE_DISTANCE_RATIO = 10.0**0.25
+"""Factor from one place on a ridge to the next, so that a search finds it again; set by hand."""
+RIDGE_STEPS = 30
+"""Steps of Newton's method at one distance; set by hand."""
+RIDGE_HALVINGS = 12
+"""Halvings of such a step; set by hand."""
+MOST_RIDGE_ROWS = 2 * 10**8
+"""Evaluations of a row after which no other line is started: some tenths of a second; set by hand.
+"""
+RIDGE_ACCURACY = 1e-4
+"""Fall of a log density that may be left at a place on a ridge; set by hand."""
+RIDGE_RANK = 1e-12
+"""Part of the largest curvature below which one is rounding in float64."""
+RIDGE_POWER_CHANGE = 0.1
+"""How much the power of a tail may grow over a factor of ten: that of a lognormal tail of variance
+σ² (of the logarithm) grows by 2.3/σ²; set by hand (Neal's funnel in
+`tests/answers/plan/test_ridges.py`).
+"""
+RIDGE_ROUNDING = 0.1
+"""Difference of log densities by which a power may be missed between two distances, 0.04 of the
+power; set by hand (`tests/answers/plan/test_ridges.py`).
+"""
 
 # Compiling, measuring and printing.
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.ridges import find_ridges
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.typing import Data
 from ewsg_jax.draws.coordinates import flattened, named
@@ -41,7 +42,8 @@ class Tails(NamedTuple):
 def look_at_tails(
     posterior: Posterior, whitening: Whitening, data: Data, _: np.ndarray | None
 ) -> list[Finding]:
-    """Return findings if the density does not fall, or falls too slowly, along some coordinates.
+    """Return findings if the density does not fall, or falls too slowly, along some coordinates, or
+    along ridges of several.
 
     Args:
         posterior: the target.
@@ -65,6 +67,24 @@ def look_at_tails(
             f"{far:,.0f} of those at the mode: none is known"
         )
         cure = "give it a prior that falls faster, or ask for quantiles"
+        findings.append(Finding("heavy_tail", "doubt", text, cure))
+    if isinstance(data, Spread):
+        return findings
+    ridges = find_ridges(posterior, whitening, data)
+    if level := sorted({*ridges.level} - {*tails.level}):
+        text = (
+            f"the density does not fall along a ridge of {_names(whitening, level)} and what "
+            "follows: it may have no finite integral"
+        )
+        cure = "give each of them a prior that falls to both sides"
+        findings.append(Finding("improper", "doubt", text, cure))
+    if slow := sorted({*ridges.slow} - {*tails.level, *tails.slow}):
+        text = (
+            f"the density falls along a ridge of {_names(whitening, slow)} as that of a "
+            f"distribution without a standard deviation, to {settings.RIDGE_SDS[-1]:,.0f} of those "
+            "at the mode: none is known"
+        )
+        cure = "give one of them a prior that falls faster, or ask for quantiles"
         findings.append(Finding("heavy_tail", "doubt", text, cure))
     return findings
 

@@ -1,0 +1,231 @@
+"""Whether a density falls fast enough along ridges: parameters that grow together, as two of which
+the data know the ratio or the product alone.
+
+Along a coordinate with the others fixed such a density falls fast. Here the others follow: with
+coordinate k at t, Newton's method finds the highest density, exp(−V(t)), and with the Hessian of
+the others, H(t), the marginal density of the coordinate is by Laplace's method
+
+    m(t) ∝ exp(−V(t)) det H(t)^−½.
+
+The determinant counts how much wider, or narrower, a ridge becomes. If the ridge has one shape at
+all scales, as a power of t has, its error is one factor at all t. A variance needs an m that falls
+faster than |t|⁻³, an integral one that falls faster than 1/|t|.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quick
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base.factors import LowRank
+from ewsg_jax.base.typing import Data
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
+from ewsg_jax.vectors.layout import vector
+
+
+class Ridges(NamedTuple):
+    """Along which coordinates a density falls too slowly, if all others follow.
+
+    Attributes:
+        level: numbers of the coordinates along which its integral may not be finite.
+        slow: numbers of those along which it has an integral and no standard deviation.
+    """
+
+    level: list[int]
+    slow: list[int]
+
+
+class Profile(NamedTuple):
+    """The highest density with one coordinate fixed.
+
+    Attributes:
+        flat: where it is, shape (d,).
+        height: the logarithm of the marginal density there, by Laplace's method.
+    """
+
+    flat: np.ndarray
+    height: float
+
+
+def find_ridges(posterior: Posterior, whitening: Whitening, data: Data) -> Ridges:
+    """Return the coordinates along which a density falls too slowly if all others follow.
+
+    Nothing is evaluated with more parameters, or rows, than Newton's method is quick for, or if the
+    model cannot be given float64.
+
+    Args:
+        posterior: the target.
+        whitening: its center and covariance.
+        data: all n rows, in one place.
+    """
+    center, covariance = vector(whitening.center), whitening.covariance
+    size = len(center)
+    if (
+        not 1 < size <= settings.MOST_RIDGE_PARAMETERS
+        or isinstance(covariance, LowRank)
+        or not is_newton_quick(posterior, whitening.center, data)
+    ):
+        return Ridges([], [])
+    potential = HostPotential(posterior, whitening.center, data, CHUNK_SIZE, lazy=False)
+    if not (potential.of.wide and potential.twice):
+        return Ridges([], [])
+    at_center = potential.at(center)
+    most_passes = settings.MOST_RIDGE_ROWS / num_rows(data)
+    # Those that depend on the others first: they lie along ridges.
+    precision = np.linalg.pinv(covariance, hermitian=True)
+    level, slow = [], []
+    for k in np.argsort(-np.diag(covariance) * np.diag(precision), kind="stable"):
+        for side in (1.0, -1.0):
+            if potential.data_passes > most_passes:
+                break
+            heights = _heights(potential, at_center, covariance, int(k), side)
+            if not heights:
+                continue
+            kinds = _kinds(heights)
+            level += [int(k)] * kinds[0]
+            slow += [int(k)] * kinds[1]
+    level = sorted(set(level))
+    return Ridges(level, sorted(set(slow) - set(level)))
+
+
+def _kinds(heights: list[float]) -> tuple[bool, bool]:
+    """Return whether a marginal density may have no integral, and whether it has no variance, by
+    its logarithm at the first of `RIDGE_SDS`, two at least.
+
+    A power is believed if it is the same at the last two distances and at those before: that of a
+    lognormal tail grows.
+    """
+    decade = np.log(settings.RIDGE_SDS[1] / settings.RIDGE_SDS[0])
+    falls, rounding = -np.diff(heights), settings.RIDGE_ROUNDING
+    if len(falls) == 1:
+        return bool(abs(falls[0]) <= rounding), False
+    if falls[-1] - falls[-2] > settings.RIDGE_POWER_CHANGE * decade:
+        return False, False
+    is_level = falls[-1] <= decade + rounding
+    is_slow = falls[-1] <= (1 + settings.TAIL_POWER) * decade + rounding
+    return bool(is_level), bool(is_slow and len(heights) == len(settings.RIDGE_SDS))
+
+
+def _heights(
+    potential: HostPotential, center: Point, covariance: np.ndarray, k: int, side: float
+) -> list[float]:
+    """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one
+    side, as far as it is known, at two at least; empty if it falls fast.
+    """
+    direction = side * covariance[:, k] / np.sqrt(covariance[k, k])
+    sd = float(np.sqrt(covariance[k, k]))
+    middle = _profile(potential, center, k, np.inf)
+    if middle is None:
+        return []
+    first = settings.RIDGE_SDS[0]
+    if _falls_fast(potential, center.flat + first * direction, k, middle):
+        return []
+    known, heights, distance = [(0.0, middle.flat)], [], 1.0
+    while distance <= settings.RIDGE_SDS[-1] * 1.001:
+        start = _ahead(
+            potential, known, k, center.flat[k] + side * distance * sd, direction, distance
+        )
+        # Farther out, a slow tail holds little, too.
+        depth = settings.TAIL_DEPTH if distance <= settings.TAIL_DISTANCES[0] * 1.001 else np.inf
+        here = None if start is None else _profile(potential, start, k, depth - middle.height)
+        if here is None:
+            break
+        known.append((distance, here.flat))
+        if np.isclose(distance, settings.RIDGE_SDS, rtol=1e-3).any():
+            heights.append(here.height)
+        distance *= settings.RIDGE_DISTANCE_RATIO
+    return heights if len(heights) > 1 else []
+
+
+def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, middle: Profile) -> bool:
+    """Return whether the density is so low at a place, and so convex, that no step of Newton's
+    method, nor twice its decrease, leads to a slow tail.
+    """
+    point = potential.at(flat)
+    if not point.is_finite():
+        return False
+    _, decrease, log_determinant = _newton_step(point, k)
+    height = -(point.value - 2 * decrease) - log_determinant / 2
+    return bool(height < middle.height - settings.TAIL_DEPTH)
+
+
+def _ahead(
+    potential: HostPotential,
+    known: list[tuple[float, np.ndarray]],
+    k: int,
+    target: float,
+    direction: np.ndarray,
+    distance: float,
+) -> Point | None:
+    """Return the next point of a ridge, as far as it is known: the lowest of three extrapolations,
+    by the same numbers, a line and powers of the distance; None if no potential is finite.
+
+    Args:
+        potential: the potential.
+        known: distances and places on the ridge so far, shape (d,) each.
+        k: the number of the coordinate.
+        target: its value there.
+        direction: the regression of all coordinates on it, for one sd.
+        distance: the distance there, in sds.
+    """
+    (before, first), (last, here) = known[-2] if len(known) > 1 else known[-1], known[-1]
+    guesses = [here]
+    if len(known) < 3:
+        guesses.append(here + (distance - last) * direction)
+    else:
+        guesses.append(here + (here - first) * (distance - last) / (last - before))
+        with np.errstate(all="ignore"):
+            power = np.log(distance / last) / np.log(last / before)
+            guesses.append(np.where(here * first > 0, here * (here / first) ** power, here))
+    points = []
+    for guess in guesses:
+        flat = np.array(guess)
+        flat[k] = target
+        point = potential.at(flat) if np.isfinite(flat).all() else None
+        if point is not None and point.is_finite():
+            points.append(point)
+    return min(points, key=lambda point: point.value, default=None)
+
+
+def _profile(potential: HostPotential, point: Point, k: int, lowest: float) -> Profile | None:
+    """Return the highest density with coordinate k fixed, by Newton's method; None if it is not
+    found, or if the logarithm of the marginal density is below −`lowest`.
+    """
+    for _ in range(settings.RIDGE_STEPS):
+        if not point.is_finite():
+            return None
+        step, decrease, log_determinant = _newton_step(point, k)
+        if decrease <= settings.RIDGE_ACCURACY:
+            height = -point.value - log_determinant / 2
+            is_known = np.isfinite(log_determinant) and height >= -lowest
+            return Profile(point.flat, float(height)) if is_known else None
+        for halvings in range(settings.RIDGE_HALVINGS):
+            ahead = potential.at(point.flat + 0.5**halvings * step)
+            if ahead.is_finite() and ahead.value < point.value:
+                break
+        else:
+            return None
+        point = ahead
+    return None
+
+
+def _newton_step(point: Point, k: int) -> tuple[np.ndarray, float, float]:
+    """Return the step of Newton's method with coordinate k fixed, shape (d,), by how much a
+    quadratic falls with it, and the log determinant of the others' Hessian; infinite if that is not
+    positive definite, and then the step is along its eigenvectors all the same.
+    """
+    assert point.hessian is not None
+    others = np.arange(len(point.flat)) != k
+    gradient, hessian = point.gradient[others], point.hessian[np.ix_(others, others)]
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
+    sizes = np.maximum(np.abs(values), settings.RIDGE_RANK * np.abs(values).max())
+    along = vectors.T @ (gradient * scale)
+    step = np.zeros(len(point.flat))
+    step[others] = -scale * (vectors @ (along / sizes))
+    is_convex = values[0] > settings.RIDGE_RANK * values[-1]
+    log_determinant = np.sum(np.log(sizes)) - 2 * np.sum(np.log(scale)) if is_convex else np.inf
+    return step, float(np.sum(along**2 / sizes) / 2), float(log_determinant)
