@@ -27,44 +27,52 @@ def _is_right(record: dict[str, Any]) -> bool:
     return record["outcome"] == "right" and record.get("is_trusted", True)
 
 
-def of_outcomes(records: Records, name: str) -> list[str]:
-    """Return lines of what is called right and what is not."""
-    known = [each for each in records if "true" in each]
-    off = [each for each in known if each["true"]["off"]]
-    fine = [each for each in known if not each["true"]["off"]]
-    faults = [each for each in off if each["outcome"] == "right"]
-    trusted = [each for each in off if _is_right(each)]
-    alarms = [each for each in fine if each["outcome"] == "wrong"]
-    unsure = [each for each in fine if each["outcome"] == "unsure"]
+def _off(records: Records) -> list[dict[str, Any]]:
+    return [each for each in records if each.get("true", {}).get("off", False)]
+
+
+def _fine(records: Records) -> list[dict[str, Any]]:
+    return [each for each in records if "true" in each and not each["true"]["off"]]
+
+
+def _called(records: Records, outcome: str) -> list[dict[str, Any]]:
+    return [each for each in records if each["outcome"] == outcome]
+
+
+def _beyond(records: Records, whats: Sequence[str] = ("mean", "sd")) -> tuple[int, int, float]:
+    """Return how many corrected moments are beyond three stated errors, of how many, the worst."""
+    of_all = [
+        each["corrected"]["z"][what] for each in records if each.get("corrected") for what in whats
+    ]
+    worst = max((abs(z[2]) for z in of_all), default=0.0)
+    return sum(z[1] for z in of_all), sum(z[0] for z in of_all), worst
+
+
+def _beyond_of_scales(records: Records) -> tuple[int, int, float]:
     found = [
-        f"{name}: off by more than 0.12 sd or 7 %, called right: {_share(len(faults), len(off))}",
-        f"{name}: not off, called wrong: {_share(len(alarms), len(fine))}; unsure {len(unsure)}",
+        abs(z)
+        for each in records
+        if each.get("corrected")
+        for leaf in each["corrected"]["scales"].values()
+        for z in leaf
     ]
-    if any("is_trusted" in each for each in known):
-        found.append(f"{name}: off, called right by a trusted plan: {len(trusted)}")
-    found += [f"    fault: {line(each)}" for each in faults]
-    return found + [f"    alarm: {line(each)}" for each in alarms]
+    return sum(z > 3 for z in found), len(found), max(found, default=0.0)
 
 
-def of_errors(records: Records, name: str) -> list[str]:
-    """Return how many corrected moments are beyond three of the errors that are stated."""
-    known = [each for each in records if each.get("corrected")]
-    lines = []
-    for what in ("mean", "sd"):
-        of_all = [each["corrected"]["z"][what] for each in known]
-        count, beyond = sum(z[0] for z in of_all), sum(z[1] for z in of_all)
-        if count:
-            worst = max(of_all, key=lambda z: abs(z[2]))
-            share = f"{100 * beyond / count:.2f} % of {count}"
-            lines.append(f"{name}: {what}s beyond 3 stated errors {share}, worst {worst[2:]}")
-    of_scales = [
-        abs(z) for each in known for leaf in each["corrected"]["scales"].values() for z in leaf
-    ]
-    if of_scales:
-        beyond = sum(z > 3 for z in of_scales)
-        share = f"{100 * beyond / len(of_scales):.1f} % of {len(of_scales)}"
-        lines.append(f"{name}: of scales and their logarithms {share}, worst {max(of_scales)}")
-    return lines
+def _percent(found: tuple[int, int, float]) -> str:
+    beyond, count, worst = found
+    return f"{100 * beyond / max(count, 1):.2f} % of {count}, worst {worst:.1f}"
+
+
+def solved_models(records: Records, form: str) -> tuple[int, int]:
+    """Return how many models of a form are solved, and of how many.
+
+    One is solved if its draws are right and called right, with a plan that is trusted, by all keys.
+    """
+    of_form = [each for each in records if each["part"] == "solved" and each["model"][-1] == form]
+    bad = {each["model"] for each in of_form if not _is_right(each) or each["true"]["off"]}
+    names = {each["model"] for each in of_form}
+    return len(names - bad), len(names)
 
 
 def _total(record: dict[str, Any]) -> float:
@@ -72,61 +80,51 @@ def _total(record: dict[str, Any]) -> float:
     return given["seconds"] if given else sum(record["seconds"].values())
 
 
-def of_solved(records: Records) -> list[str]:
-    """Return how many are solved, and the time over NUTS."""
-    solved = [each for each in records if each["part"] == "solved"]
-    lines = []
-    for form, name in (("c", "centred"), ("n", "non-centred")):
-        of_form = [each for each in solved if each["model"].endswith(f"_{form}")]
-        right = [each for each in of_form if _is_right(each) and not each["true"]["off"]]
-        names = {each["model"] for each in of_form}
-        all_right = names - {each["model"] for each in of_form if each not in right}
-        lines.append(
-            f"{name} hierarchies solved: {_share(len(all_right), len(names))}, "
-            f"runs {_share(len(right), len(of_form))}"
+def over_nuts(records: Records) -> list[tuple[float, str]]:
+    """Return seconds of plan and run over those of NUTS in the same form, with names, sorted."""
+    peers = {each["model"]: _total(each) for each in records if each["part"] == "nuts"}
+    return sorted(
+        (
+            (each["seconds"]["plan"] + each["seconds"]["sample"]) / peers[each["model"]],
+            each["model"],
         )
-    peers = {each["model"]: each for each in records if each["part"] == "nuts"}
-    ratios = []
-    for pair in sorted({each["model"][:-2] for each in solved}):
-        best = (
-            min((_total(peers[name]), name) for name in (f"{pair}_c", f"{pair}_n") if name in peers)
-            if any(f"{pair}_{form}" in peers for form in "cn")
-            else None
-        )
-        for each in solved:
-            if best and each["model"][:-2] == pair and each["outcome"] != "refused":
-                time = each["seconds"]["plan"] + each["seconds"]["sample"]
-                of_same = peers.get(each["model"])
-                same = time / _total(of_same) if of_same else None
-                ratios.append((time / best[0], same, each["model"], each["key"]))
-    if ratios:
-        middle = sorted(ratio[0] for ratio in ratios)[len(ratios) // 2]
-        worst = max(ratios)
-        lines.append(
-            f"time of plan and run over NUTS (better form, ESS 1,000): median {middle:.2f}, "
-            f"worst {worst[0]:.2f} ({worst[2]}, key {worst[3]})"
-        )
-        known = sorted(ratio[1] for ratio in ratios if ratio[1] is not None)
-        if known:
-            lines.append(
-                f"    over NUTS in the same form: median {known[len(known) // 2]:.2f}, worst "
-                f"{known[-1]:.2f}"
-            )
-    return lines
+        for each in records
+        if each["part"] == "solved" and each["outcome"] != "refused" and each["model"] in peers
+    )
 
 
 def text(records: Records) -> str:
-    """Return the whole table."""
+    """Return the table, and what is behind it."""
     judged = [each for each in records if each["part"] == "judged"]
-    exact = [each for each in judged if each["way"] == "exact"]
-    lines = []
-    if judged:
-        lines += of_outcomes(judged, "judged")
-        wrong = sum(each["outcome"] == "wrong" for each in exact)
-        lines.append(f"judged: exact draws called wrong: {_share(wrong, len(exact))}")
-        lines += of_errors(exact, "judged, exact")
-        lines += of_errors([each for each in judged if each["way"] != "exact"], "judged, others")
     solved = [each for each in records if each["part"] == "solved"]
-    if solved:
-        lines += of_outcomes(solved, "solved") + of_errors(solved, "solved") + of_solved(records)
+    exact = [each for each in judged if each["way"] == "exact"]
+    lines = ["| | measured | goal | floor |", "|---|---|---|---|"]
+
+    def row(name: str, measured: str, goal: str, floor: str) -> None:
+        lines.append(f"| {name} | {measured} | {goal} | {floor} |")
+
+    for name, given in (("given draws", judged), ("runs", solved)):
+        off = _off(given)
+        faults = _share(len(_called(off, "right")), len(off))
+        row(f"{name} off by more than 0.12 sd or 7 %: called right", faults, "0", "0 of 60")
+    right = [*exact, *_fine(solved)]
+    alarms = _share(len(_called(right, "wrong")), len(right))
+    row("exact draws and right runs called wrong", alarms, "0", "1 of 100")
+    little = [each for each in _fine(judged) if each["way"] != "exact"]
+    alarms = _share(len(_called(little, "wrong")), len(little))
+    row("draws biased by less, called wrong", alarms, "", "")
+    for name, given in (("exact draws", exact), ("all given draws", judged), ("runs", solved)):
+        row(f"{name}: beyond 3 stated errors", _percent(_beyond(given)), "≤ 2 %, 5", "≤ 3 %, 8")
+        row(f"{name}: scales alone", _percent(_beyond_of_scales(given)), "≤ 2 %, 5", "≤ 3 %, 8")
+    for form, name, floor in (("c", "centred", "4 of 5"), ("n", "non-centred", "")):
+        row(f"{name} hierarchies solved", _share(*solved_models(solved, form)), "all", floor)
+    ratios = over_nuts(records)
+    middle = f"{ratios[len(ratios) // 2][0]:.2f}" if ratios else "not measured"
+    worst = f", worst {ratios[-1][0]:.2f} ({ratios[-1][1]})" if ratios else ""
+    row("time over NUTS at an ESS of 1,000: median", middle + worst, "0.8", "1.3")
+    behind = [("fault", _called(_off(judged) + _off(solved), "right"))]
+    behind += [("alarm", _called(right, "wrong"))]
+    behind += [("refused", [each for each in solved if each["outcome"] == "refused"])]
+    for name, found in behind:
+        lines += [f"{name}: {line(each)}" for each in found]
     return "\n".join(lines)

@@ -223,26 +223,42 @@ def test_the_table_counts_faults_and_alarms():
         record(way="shifted", true=off),
         record(way="narrow", true=off, outcome="unsure"),
     ]
-    told = table.text(records)
-    assert "called right: 1 of 2" in told
-    assert "not off, called wrong: 1 of 2" in told
-    assert "exact draws called wrong: 1 of 2" in told
-    assert "means beyond 3 stated errors 10.00 % of 10, worst [-5.0, 'a[0]']" in told
-    assert "of scales and their logarithms 50.0 % of 2, worst 4.0" in told
+    told = table.text(records).split("\n")
+    assert (
+        "| given draws off by more than 0.12 sd or 7 %: called right | 1 of 2 | 0 | 0 of 60 |"
+        in told
+    )
+    assert "| exact draws and right runs called wrong | 1 of 2 | 0 | 1 of 100 |" in told
+    assert (
+        "| exact draws: beyond 3 stated errors | 5.00 % of 20, worst 5.0 | ≤ 2 %, 5 | ≤ 3 %, 8 |"
+        in told
+    )
+    assert "| exact draws: scales alone | 50.00 % of 2, worst 4.0 | ≤ 2 %, 5 | ≤ 3 %, 8 |" in told
+    assert sum(each.startswith("fault: judged | m_c | shifted") for each in told) == 1
+    assert sum(each.startswith("alarm: ") for each in told) == 1
 
 
-def test_the_table_compares_times_with_the_better_form():
+def test_the_table_compares_times_and_counts_what_is_solved():
     seconds = {"plan": 6.0, "sample": 3.0, "check": 9.0}
-    solved = {"part": "solved", "model": "m_c", "way": "", "is_trusted": True}
+    solved = {"part": "solved", "way": "", "is_trusted": True, "seconds": seconds}
+    off = {"off": True, "scales": {}}
     records = [
-        record(**solved, seconds=seconds),
-        {"part": "nuts", "model": "m_c", "key": 0, "seconds": {"warm-up": 30.0}},
-        {"part": "nuts", "model": "m_n", "key": 0, "seconds": {"warm-up": 2.0, "sample": 1.0}},
+        record(**solved),
+        record(**solved, model="o_c", key=0),
+        record(**solved, model="o_c", key=1, true=off),
+        record(part="solved", model="p_c", outcome="refused", true={"off": False, "scales": {}}),
+        {"part": "nuts", "model": "m_c", "key": 0, "seconds": {"warm-up": 2.0, "sample": 1.0}},
+        {
+            "part": "nuts",
+            "model": "o_c",
+            "key": 0,
+            "seconds": {"warm-up": 2.0},
+            "extrapolated": {"seconds": 30.0},
+        },
     ]
     told = table.text(records)
-    assert "centred hierarchies solved: 1 of 1" in told
-    assert "median 3.00, worst 3.00 (m_c, key 0)" in told
-    assert "same form: median 0.30" in told
+    assert "| centred hierarchies solved | 1 of 3 |" in told
+    assert [ratio for ratio, _ in table.over_nuts(records)] == pytest.approx([0.3, 0.3, 3.0])
 
 
 def test_results_are_kept_one_by_one(tmp_path):
