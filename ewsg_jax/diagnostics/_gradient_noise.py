@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import is_own, made_by
@@ -34,11 +35,7 @@ from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.row_subsets import evenly
 
-MAX_NOISE_COORDINATES = 1024
-"""Coordinates, evenly spaced, that are compared; set by hand."""
 TWO_WAYS = "the gradient moves position and momentum in other proportions than the noise does"
-MAX_DIRECTIONS = 512
-"""Coordinates up to which all directions are compared, by a singular value decomposition."""
 
 
 class GradientNoise(NamedTuple):
@@ -112,7 +109,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     count = max(16, min(1024 // len(chains), affordable))
     shared = shares_memory(kernel, state)
     length = sum(x[0].size for x in jax.tree.leaves(state.position))
-    places = jnp.asarray(evenly(length, min(length, MAX_NOISE_COORDINATES)))
+    places = jnp.asarray(evenly(length, min(length, check_settings.MAX_COMPARED_COORDINATES)))
     by_momentum = _moves_alike(kernel)
     batch, noise = single_steps(
         key, kernel, state, jnp.asarray(chains), places, data, count, shared, not by_momentum
@@ -296,7 +293,7 @@ def ratios(
         scale = np.sqrt(np.maximum(np.mean(by_noise**2, axis=0), np.finfo(float).tiny))
         relative = by_batch / scale
         places = [np.eye(1, len(scale), int(np.argmax(np.mean(relative**2, axis=0))))[0]]
-        if len(scale) <= MAX_DIRECTIONS:
+        if len(scale) <= check_settings.MAX_SVD_DIRECTIONS:
             places.append(np.linalg.svd(relative, full_matrices=False)[2][0])
         along = np.stack(places, axis=1) / scale[:, None]
         of_batch, of_noise = (np.mean((rows @ along) ** 2, axis=0) for rows in halves[judge])

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax.answers.check import settings
+from ewsg_jax.base import limits
 from ewsg_jax.base.optional import lu_factor, lu_solve
 
 TINY = np.finfo(float).tiny
@@ -120,7 +121,7 @@ def fitted(targets: np.ndarray, functions: list[TwoBatches], num_groups: int) ->
         num_groups: the number of groups of successive draws, nearly independent of each other, from
             which standard errors come.
     """
-    width = max(1, settings.FIT_NUMBERS_AT_ONCE // (len(targets) * (1 + len(functions))))
+    width = max(1, limits.NUMBERS_AT_ONCE // (len(targets) * (1 + len(functions))))
     parts = [slice(k, k + width) for k in range(0, targets.shape[1], width)]
     fits = []
     for part in parts:

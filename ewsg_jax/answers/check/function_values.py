@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.draws import Draws
-from ewsg_jax.base import tracing
+from ewsg_jax.base import limits, tracing
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Position, PyTree
 
@@ -55,7 +54,7 @@ def values_at(draws: Draws, function: Callable[[Position], PyTree]) -> FunctionV
             lambda x: jax.lax.map(
                 lambda flat: function(layout.tree(flat)),
                 x,
-                batch_size=settings.POSITIONS_PER_CALL,
+                batch_size=limits.POSITIONS_AT_ONCE,
             )
         )(places)
     return FunctionValues(

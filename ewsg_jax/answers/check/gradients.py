@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from ewsg_jax import gradients
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.draws import Draws
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import GradientEstimator, no_weight
@@ -135,7 +135,7 @@ def estimates(
     estimator.check(start, data)
     count, size = places.shape
     # As many positions together as keep a core busy, by the number of rows that each takes.
-    most = settings.POSITIONS_PER_CALL
+    most = limits.POSITIONS_AT_ONCE
     together = max(1, min(settings.GRADIENT_ROWS_AT_ONCE // rows_of_each, most))
     block = most // together * together
     # Filled up with positions from the front: one program serves all blocks.

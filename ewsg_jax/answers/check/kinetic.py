@@ -170,7 +170,7 @@ def from_momenta(momenta: np.ndarray, shared: bool) -> Kinetic:
 def _extreme_directions(momenta: np.ndarray) -> np.ndarray:
     """Return the directions in which momenta (draw, d) are largest and smallest, shape (d, 2)."""
     size = momenta.shape[1]
-    if size > settings.MAX_MOMENTUM_DIRECTIONS:
+    if size > settings.MAX_SVD_DIRECTIONS:
         order = np.argsort(-np.mean(momenta**2, axis=0))
         return np.eye(size)[:, order[[0, -1]]]
     return np.linalg.svd(momenta, full_matrices=False)[2][[0, -1]].T
@@ -195,5 +195,5 @@ def _last_momenta(samples: Samples) -> np.ndarray:
     flat = np.concatenate(
         [np.asarray(x, np.float64).reshape(samples.num_chains, -1) for x in leaves], axis=1
     )
-    chosen = evenly(flat.shape[1], settings.MAX_MOMENTA)
+    chosen = evenly(flat.shape[1], settings.MAX_COMPARED_COORDINATES)
     return np.where(samples.is_finite[:, None], flat[:, chosen], np.nan)

@@ -29,7 +29,7 @@ def _most_apart(values: np.ndarray) -> np.ndarray:
     The means are of positions and of distances from the median, both clipped, as R-hat of ranks is
     bounded: no outlier hides the others.
     """
-    count = settings.RHAT_COORDINATES
+    count = 8
     if values.shape[2] <= 2 * count:
         return np.arange(values.shape[2])
     every = max(1, values.shape[0] * values.shape[1] // settings.QUANTILE_DRAWS)
@@ -76,7 +76,7 @@ def _slowest(values: np.ndarray) -> np.ndarray:
     chains, count, size = values.shape
     if size <= settings.MAX_ESS_DIRECTIONS:
         return np.arange(size)
-    most = max(1, min(settings.CHAIN_PIECES // chains, count // 2))
+    most = max(1, min(64 // chains, count // 2))
     ends = np.linspace(0, count, most + 1).astype(int)[:-1]
     lengths = np.diff([*ends, count])[:, None]
     off = values - values.mean((0, 1))

@@ -11,6 +11,11 @@ by hand: no measurement is known; the sweep of settings judges it.
 memory, time: it changes no result, but for the order of sums.
 """
 
+import math
+import sys
+
+from ewsg_jax.base import limits
+
 # ── The verdict ──────────────────────────────────────────────────────────────────────────────────
 MIN_ESS_TO_JUDGE = 50
 """Effective draws below which nothing is decided, unless identities show a bias. By hand."""
@@ -36,9 +41,9 @@ decide. By hand: three of seven right runs needed the second.
 """
 MIN_CHAIN_DRAWS = 8
 """Draws that each chain must have. By hand."""
-MAX_USED_NUMBERS = 2**26
+MAX_USED_NUMBERS = 16 * limits.NUMBERS_AT_ONCE
 """Numbers in all draws that are used: 512 MiB in float64; memory."""
-MAX_FUNCTIONS_BYTES = 2**30
+MAX_FUNCTIONS_BYTES = 16 * limits.BYTES_AT_ONCE
 """Bytes of Stein functions at the draws above which no second, larger set is used; memory."""
 MIN_INDEPENDENT_SHARE = 0.5
 """Effective draws of each used draw, from which the unused draws between them add information. By
@@ -54,8 +59,6 @@ FULL_DATA_BATCHES = 4
 """Minibatches in the data up to which all rows are taken; time: in order they are read faster."""
 GRADIENT_ROWS_AT_ONCE = 2**16
 """Rows whose gradients are evaluated together; memory."""
-POSITIONS_PER_CALL = 256
-"""Positions that one call of a compiled program takes; compile time, and memory."""
 
 # ── Stein's identities and their standard errors ─────────────────────────────────────────────────
 ESS_PER_BLOCK = 5
@@ -76,7 +79,7 @@ nothing the distance is this: only moments of which a regression leaves less tha
 then corrected. A coordinate that hardly moves in one half of the draws is taken to have the sd of
 all draws over this, so that no draw is farther.
 """
-MAX_SQUARABLE = 1e100
+MAX_SQUARABLE = math.cbrt(sys.float_info.max)
 """A number whose square and cube do not overflow in float64: if a gradient is larger, draws are
 nowhere near the target, and a Stein function whose sd is below its inverse is left out.
 """
@@ -84,15 +87,15 @@ COLUMNS_AT_ONCE = 64
 """Coordinates or directions that are worked out together: they fit in a processor's cache; time."""
 
 # ── Mixing: R-hat and effective draws ────────────────────────────────────────────────────────────
-MAX_RHAT_COORDINATES, RHAT_COORDINATES = 256, 8
-"""Evenly spaced coordinates among which the largest R-hat is looked for, and how many of them, by
-differences of chains' means and of their distances from the median each, R-hat is computed for.
-Time; `test_cost.py` compares with R-hat of all coordinates.
+MAX_RHAT_COORDINATES = 256
+"""Evenly spaced coordinates among which the largest R-hat is looked for: it is computed for a few of
+them, by differences of chains' means and of their distances from the median. Time; `test_cost.py`
+compares with R-hat of all coordinates.
 """
-MAX_ESS_DIRECTIONS, CHAIN_PIECES = 128, 64
+MAX_ESS_DIRECTIONS = 128
 """Directions whose effective draws are computed, a quarter of them those whose means, and a quarter
-those whose variances, differ most between pieces of the draws; and the number of these pieces.
-Time; `test_cost.py` compares with the effective draws of all directions.
+those whose variances, differ most between pieces of the draws. Time; `test_cost.py` compares with
+the effective draws of all directions.
 """
 QUANTILE_DRAWS = 512
 """Draws from which medians and quartiles are computed; time."""
@@ -141,8 +144,6 @@ DRAWS_PER_COEFFICIENT = 1.1
 """Draws of the other folds for each coefficient, at least: with fewer a regression predicts
 nothing. Coverage.
 """
-FIT_NUMBERS_AT_ONCE = 2**21
-"""Numbers of fitted functions that are worked on together, 16 MiB of float64; memory."""
 NOISE_ERRORS = 10.0
 """Standard errors, by the noise of minibatches, that the size of a Stein function must be for it to
 be used. Coverage.
@@ -184,7 +185,8 @@ Coverage.
 # ── Moving draws that are far off ────────────────────────────────────────────────────────────────
 NEAR_TARGET = 0.1
 """Distance from the target, in sds of a Stein function, up to which draws are corrected as they
-are; above it they are moved first. By hand; coverage holds with it.
+are; above it they are moved first, and no plan takes its posterior for nearly normal. By hand;
+coverage holds with it.
 """
 MAX_MOVES = 4
 """How often draws are moved; each move costs as much as the check itself. By hand."""
@@ -210,9 +212,10 @@ MOMENTUM_READS = 256
 """Times at which momenta are read, evenly spaced. By hand."""
 STEPS_PER_EXTRA_STEP = 10
 """Steps of the run for each step that it continues to measure momenta. By hand: a tenth."""
-MAX_MOMENTA, MAX_MOMENTUM_DIRECTIONS = 1_024, 256
-"""Coordinates of the momentum that are used, evenly spaced, and up to how many directions are found
-by a singular value decomposition; above, the coordinates are the directions. Time.
+MAX_COMPARED_COORDINATES, MAX_SVD_DIRECTIONS = 1_024, 512
+"""Coordinates of momenta, or of gradient noise, that are used, evenly spaced; and up to how many
+directions are found by a singular value decomposition: above, the coordinates are the directions.
+Time.
 """
 
 # ── What is printed ──────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from ewsg_jax.answers.check.check import check
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.plan import settings
-from ewsg_jax.base import checks, rng
+from ewsg_jax.base import checks, limits, rng
 from ewsg_jax.base.factors import HostFactor
 from ewsg_jax.base.typing import Data, Key, Position, PyTree
 from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
@@ -117,7 +117,7 @@ class Gaussian:
         mean and covariance.
         """
         scores = self.report.scores if self.report.rest is None else self.report.rest
-        return scores.distance <= settings.NORMAL_DISTANCE
+        return scores.distance <= check_settings.NEAR_TARGET
 
     @property
     def verdict(self) -> str:
@@ -178,8 +178,9 @@ def gaussian_at_mode(
     """
     num_chains = settings.NUM_PILOT_CHAINS
     size = sum(x.size for x in jax.tree.leaves(mode.position))
-    most = settings.MOST_GAUSSIAN_NUMBERS // size
-    count = int(np.clip(most, 8 * num_chains, settings.MOST_GAUSSIAN_DRAWS)) // num_chains
+    most = 4 * limits.NUMBERS_AT_ONCE // size
+    # As many draws as `check` takes by default.
+    count = int(np.clip(most, 8 * num_chains, check_settings.DRAWS_TO_USE[0])) // num_chains
     for_draws, for_batches = rng.keys_of(key, 2)
     factor = HostFactor(mode.inverse_mass)
     flat = vector(mode.position) + factor.draws(for_draws, num_chains * count)
@@ -224,7 +225,8 @@ def _share_without_gradient(
     them it is, in words, at the first such draw.
     """
     potential = PotentialSpec(posterior, Layout.of(mode.position), CHUNK_SIZE, False)
-    count = min(settings.MOST_DRAWS_ONE_BY_ONE, jax.tree.leaves(draws)[0].shape[0])
+    # One at a time: a few of them say what is not finite.
+    count = min(64, jax.tree.leaves(draws)[0].shape[0])
     reasons = [
         not_finite(potential, vector(jax.tree.map(lambda x, i=i: x[i], draws)), data)
         for i in range(count)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.plan import settings
+from ewsg_jax.base import limits
 from ewsg_jax.base.factors import LowRank, variances
 
 
@@ -101,7 +102,7 @@ def _low_rank(
     noise = np.mean((first - second) ** 2, axis=0)
     gradient_variances = np.maximum(gradient_variances, settings.NOISE_FLOOR * noise)
     gradient_variances = np.maximum(
-        gradient_variances, settings.VARIANCE_ROUNDING * gradient_variances.max()
+        gradient_variances, limits.FLOAT64_ROUNDING * gradient_variances.max()
     )
     draw_variances = np.maximum(centered.var(0), np.finfo(float).tiny)
     diagonal = np.sqrt(draw_variances / gradient_variances)
@@ -136,7 +137,7 @@ def _geometric_mean(draws: np.ndarray, first: np.ndarray, second: np.ndarray) ->
     values, vectors = np.linalg.eigh(of_gradients)
     # Two batches leave no noise on average, but an eigenvalue may be negative by Monte Carlo error:
     # it is then as small as the share that is mixed in.
-    rounding = settings.VARIANCE_ROUNDING
+    rounding = limits.FLOAT64_ROUNDING
     root = np.sqrt(np.maximum(values, share * max(np.median(values), rounding * values[-1])))
     inner, axes = np.linalg.eigh((vectors * root).T @ of_draws @ (vectors * root))
     half = (vectors / root) @ axes

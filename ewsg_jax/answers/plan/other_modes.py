@@ -125,7 +125,8 @@ def find_other_modes(posterior: Posterior, whitening: Whitening, data: Data) -> 
     is_other &= values > values[0] - settings.OTHER_MODE_DEPTH
     # All searches that end at one place are judged together.
     left, modes = [k for k in np.argsort(-values) if is_other[k]], []
-    for _ in range(settings.MOST_OTHER_MODES):
+    # From few ends, the highest first.
+    for _ in range(4):
         if not left:
             break
         distances = {k: np.linalg.norm(ends[k] - ends[left[0]]) for k in left}
@@ -206,7 +207,7 @@ def _mode_from(
                 posterior,
                 position,
                 data,
-                max_steps=settings.OTHER_MODE_NEWTON_STEPS,
+                max_steps=20,
                 rank=0,
                 progress=False,
                 check_data=False,
@@ -251,8 +252,8 @@ def _search_ends(
             norms = np.linalg.norm(gradients, axis=1)
             damping = np.where(
                 norms > previous,
-                settings.SEARCH_CUT * damping,
-                np.minimum(settings.SEARCH_GROWTH * damping, 0.5),
+                damping / 2,
+                np.minimum(1.1 * damping, 0.5),
             )
             # No step is longer than the way that is left: beyond a steep edge a gradient may have
             # any size.

@@ -30,6 +30,7 @@ from ewsg_jax.rows._spread import Spread
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.potential import PotentialSpec
+from ewsg_jax.vectors.some_rows import VECTORISED_POSITIONS
 
 
 def start_compiling(
@@ -74,7 +75,7 @@ def start_compiling(
     def curvature() -> None:
         potential = PotentialSpec(posterior, layout, CHUNK_SIZE, False)
         if posterior.predictor is None or isinstance(whitening.inverse_mass, LowRank):
-            together = settings.PLACES_TOGETHER
+            together = VECTORISED_POSITIONS
             stability.compile_ahead(potential, whitening.factor, position, together, data)
 
     def noise() -> None:

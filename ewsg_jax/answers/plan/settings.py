@@ -1,8 +1,7 @@
 """The numbers by which `ewsg.plan` decides, each with its unit and its origin.
 
 They are read when they are used, as `settings.NAME`, so that a test or a sweep can replace one
-here. The few that a compiled program holds (`PLACES_TOGETHER`, `PREDICTOR_BISECTIONS`) and the
-grid of step sizes and frictions need a new process.
+here. The grid of step sizes and frictions, which a compiled program holds, needs a new process.
 
 What set a number is one of: a derivation, a benchmark, a test or a model (by its name), a cost
 that was measured on two cores of a CPU, or "set by hand": of other values no measurement is on
@@ -54,23 +53,13 @@ MEMORY_PART = 4
 
 # The normal approximation at the mode.
 
-MOST_GAUSSIAN_DRAWS = 4_000
-"""Draws of the normal approximation: as many as `check` uses by default."""
-MOST_GAUSSIAN_NUMBERS = 2**24
-"""Numbers in these draws: 64 MiB of float32."""
 ROWS_PER_DRAW = 1_000
 """Rows of the gradient at a draw, as in `check` by default: one compiled program serves both. Half
 of them are the minibatch whose noise is measured, as `check` takes two batches.
 """
-MOST_DRAWS_ONE_BY_ONE = 64
-"""Draws that are evaluated one at a time to say what is not finite there; set by hand."""
 MAX_SHARE_WITHOUT_GRADIENT = 0.1
 """Share of draws at which the potential may have no gradient. Up to it the normal approximation is
 given up and chains warm up; above it the plan ends with an error. Set by hand.
-"""
-NORMAL_DISTANCE = 0.1
-"""Distance by the Stein functions that are left after a correction, in posterior sds, up to which
-the posterior counts as near normal and forecasts are taken without a pilot run; set by hand.
 """
 TRUSTED_CORRECTION = 4.0
 """Errors of a corrected covariance, in multiples of the tolerance, above which the mode's own
@@ -155,24 +144,10 @@ NUM_CURVATURE_PLACES = 32
 """Positions at which the largest curvature is evaluated, and to which a step is followed; set by
 hand.
 """
-PLACES_TOGETHER = 8
-"""Positions whose curvature is worked out together, so that rows are read once for all of them; set
-by hand.
-"""
-PREDICTOR_BISECTIONS = 16
-"""Halvings of a row's interval of predictors, around the steepest change of its gradient: to
-1.5e-5 of the interval.
-"""
-MOST_STEP_CUTS = 6
-"""How often the step is shortened because it leads to higher curvature; set by hand."""
 STEEPER_RATIO = 1.5
 """Ratio of curvatures above which a step counts as leading to a stiffer place. Without it one plan
 of four for separated labels had an sd 1.44 times too large
 (`tests/answers/plan/test_stiff_directions.py`).
-"""
-MOST_STEEPER_RATIO = 100.0
-"""Largest ratio that is used at once: an overflow shows that a step is too long, not by how much;
-set by hand.
 """
 STIFF_CURVATURE = 4.0
 """Curvature over the posterior's from which a direction is named as stiff; set by hand."""
@@ -188,12 +163,6 @@ METRIC_SHRINKAGE = 0.3
 """Share of the identity (of the metric before) that is mixed in with as many draws as parameters,
 less with more draws; set by hand, judged by `tests/answers/plan/test_warm_up.py`.
 """
-VARIANCE_ROUNDING = 1e-12
-"""Part of the largest variance below which a variance is rounding of float64 sums."""
-MOST_STARTS = 64
-"""Draws at which chains may start; set by hand."""
-MOST_START_NUMBERS = 2**22
-"""Numbers in these draws: 16 MiB of float32, which the kernel's start holds."""
 
 # The warm-up.
 
@@ -323,10 +292,6 @@ SEARCH_STEPS = 60
 """Steps of a search; set by hand."""
 SEARCH_DAMPING = 0.3
 """Part of a Newton step that a search begins with; set by hand."""
-SEARCH_CUT = 0.5
-"""Factor of that part when the gradient grows; set by hand."""
-SEARCH_GROWTH = 1.1
-"""Factor of that part when it does not; set by hand."""
 SEARCH_SETTLED = 0.02
 """Gradient, in units of the posterior, below which a search has settled; set by hand."""
 OTHER_MODE_DISTANCE = 1.0
@@ -337,10 +302,6 @@ OTHER_MODE_DEPTH = 12.0
 """Difference of log densities up to which another mode, or a level tail, matters: e⁻¹² = 6e-6 of
 the height.
 """
-MOST_OTHER_MODES = 4
-"""Ends of searches from which Newton's method starts, the highest first; set by hand."""
-OTHER_MODE_NEWTON_STEPS = 20
-"""Steps of Newton's method from such an end; set by hand."""
 
 # Tails.
 
@@ -350,10 +311,6 @@ distribution is e⁻⁹ and e⁻¹⁴ of its height there.
 """
 LEVEL_FALL = 1.0
 """How much a log density that is not level falls between the two; set by hand."""
-TAIL_POWER = 2.0
-"""The power of a distance that must have a mean, for a variance: in d dimensions the density must
-fall faster than |θ|^−(d + 2).
-"""
 TAIL_ROUNDING = 0.05
 """Difference of log densities that is rounding of float32 sums; set by hand (2 degrees of freedom
 are seen, 2.2 are not doubted: `tests/answers/plan/test_tails.py`).
@@ -364,8 +321,6 @@ matter; set by hand.
 """
 NUM_TAIL_RAYS = 8
 """Random directions in which the tails are compared; set by hand."""
-MOST_TAIL_COORDINATES = 512
-"""Coordinates along which tails are compared: four densities each; set by hand."""
 MOST_RIDGE_PARAMETERS = 32
 """Parameters up to which ridges are followed, as many lines twice, each with a Hessian or more; as
 for a search by Newton's method.
@@ -406,12 +361,6 @@ compiling; set by hand.
 """
 TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
-TIMED_STEPS = 64
-"""Steps with which a measurement begins; set by hand."""
-TIMED_GROWTH = 8
-"""Factor by which a measurement that is too short is lengthened, at most six times; set by hand."""
-MOST_TIMED_ROUNDS = 6
-"""How often a measurement is lengthened: to two million steps."""
 SLOWER_RATIO = 1.05
 """Ratio of the steps per effective draw to the table's, above which `print(plan)` says that a pilot
 run measured them; set by hand.

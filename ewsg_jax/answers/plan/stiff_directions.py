@@ -22,6 +22,7 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, view
 from ewsg_jax.vectors import differences
 from ewsg_jax.vectors.potential import PotentialSpec
+from ewsg_jax.vectors.some_rows import VECTORISED_POSITIONS
 
 
 class StiffDirection(NamedTuple):
@@ -64,7 +65,7 @@ def stiffest_direction(
         return _bound_by_rows(posterior, predictor, whitening, np.concatenate([few, around]), data)
     potential = PotentialSpec(posterior, whitening.layout, CHUNK_SIZE, False)
     mass = Mass(given=whitening.inverse_mass, factor=whitening.factor)
-    count, together = settings.NUM_CURVATURE_PLACES, settings.PLACES_TOGETHER
+    count, together = settings.NUM_CURVATURE_PLACES, VECTORISED_POSITIONS
     few = places[:: max(1, len(places) // count)][:count]
     groups = [few[k : k + together] for k in range(0, len(few), together)]
     largest = [
@@ -97,7 +98,7 @@ def stiffest_within_a_step(
     count = settings.NUM_CURVATURE_PLACES
     few = places[np.arange(count) % len(places)]
     moves = whitening.draw_places(jax.random.key(5), count, settings.STIFF_WIDTH)
-    for _ in range(settings.MOST_STEP_CUTS):
+    for _ in range(6):
         step = 2 * settings.STABLE_STEP_SHARE / max(stiffest.curvature, 1.0) ** 0.5
         reached = few + np.float32(step) * moves
         curvature = stiffest_direction(posterior, whitening, reached, data).curvature
@@ -105,7 +106,8 @@ def stiffest_within_a_step(
             break
         # A shorter step leads less far up the edge, so the curvature that limits it is between the
         # two. NaN counts as the largest ratio.
-        ratio = min(settings.MOST_STEEPER_RATIO, curvature / stiffest.curvature)
+        # An overflow shows that a step is too long, not by how much.
+        ratio = min(100.0, curvature / stiffest.curvature)
         stiffest = stiffest._replace(curvature=stiffest.curvature * ratio**0.5)
     return stiffest
 
@@ -166,8 +168,8 @@ def _row_bound_of_part(
         return jnp.maximum(largest, jnp.max(-second, axis=1)), None
 
     # Positions in groups: rows are read once for all of a group.
-    count = -(-len(places) // settings.PLACES_TOGETHER)
-    groups = jnp.resize(places, (count, settings.PLACES_TOGETHER, places.shape[1]))
+    count = -(-len(places) // VECTORISED_POSITIONS)
+    groups = jnp.resize(places, (count, VECTORISED_POSITIONS, places.shape[1]))
     zeros = jnp.zeros(inputs.shape[0], jnp.result_type(inputs, center))
     weights, _ = jax.lax.scan(of_group, zeros, groups)
     weights = jnp.maximum(weights, _steepest_between(predictor, data, inputs, center, groups))
@@ -201,5 +203,6 @@ def _steepest_between(
         is_below = jnp.abs(at_middle - residual(low)) > jnp.abs(residual(high) - at_middle)
         return (jnp.where(is_below, low, middle), jnp.where(is_below, middle, high)), None
 
-    (low, high), _ = jax.lax.scan(halved, (low, high), None, length=settings.PREDICTOR_BISECTIONS)
+    # To 1.5e-5 of the interval of predictors.
+    (low, high), _ = jax.lax.scan(halved, (low, high), None, length=16)
     return -differences.elementwise_derivative(residual, (low + high) / 2, jnp.ones_like(low))

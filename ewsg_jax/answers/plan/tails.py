@@ -124,7 +124,7 @@ def find_tails(posterior: Posterior, whitening: Whitening, data: Data) -> Tails:
         return _kinds(values[:1], values[1:], dimension)[:, 0]
 
     # A block of coordinates at a time: their places may be more than memory holds.
-    most = min(len(center), settings.MOST_TAIL_COORDINATES)
+    most = min(len(center), 512)
     for first in range(0, most, PADDED_POSITIONS // count):
         numbers = np.arange(first, min(first + PADDED_POSITIONS // count, most))
         kinds = on_some_rows(_along_coordinates(whitening, center, numbers))
@@ -186,7 +186,8 @@ def _kinds(at_center: np.ndarray, values: np.ndarray, dimension: int) -> np.ndar
     """
     distances = settings.TAIL_DISTANCES
     near, far = np.moveaxis(values.reshape(-1, 2, len(distances)), 2, 0)
-    fall = (dimension + settings.TAIL_POWER) * np.log(distances[1] / distances[0])
+    # For a variance the density must fall faster than |θ|^−(d + 2).
+    fall = (dimension + 2.0) * np.log(distances[1] / distances[0])
     with np.errstate(invalid="ignore"):
         # NaN compares as False: neither.
         is_level = (far > at_center - settings.OTHER_MODE_DEPTH) & (

@@ -14,7 +14,7 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.start import Among, Start
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.gaussian import Gaussian
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.factors import Factor, HostFactor, LowRank, factor_of, variances
 from ewsg_jax.base.typing import Data, Key, Position
 from ewsg_jax.posterior.posterior import Posterior
@@ -166,7 +166,7 @@ class Whitening:
 
     def start_among(self, draws: np.ndarray) -> Among[Position]:
         """Return starts of chains at some of these draws, shape (draws, d), evenly spaced."""
-        most = min(settings.MOST_STARTS, settings.MOST_START_NUMBERS // draws.shape[1])
+        most = min(64, limits.NUMBERS_AT_ONCE // draws.shape[1])
         chosen = draws[evenly(len(draws), max(1, most))]
         return Among(jax.device_put(self.layout.tree(chosen)))
 
