@@ -88,9 +88,9 @@ COLUMNS_AT_ONCE = 64
 
 # ── Mixing: R-hat and effective draws ────────────────────────────────────────────────────────────
 MAX_RHAT_COORDINATES = 256
-"""Evenly spaced coordinates among which the largest R-hat is looked for: it is computed for a few of
-them, by differences of chains' means and of their distances from the median. Time; `test_cost.py`
-compares with R-hat of all coordinates.
+"""Evenly spaced coordinates among which the largest R-hat is looked for: it is computed for a few
+of them, by differences of chains' means and of their distances from the median. Time;
+`test_cost.py` compares with R-hat of all coordinates.
 """
 MAX_ESS_DIRECTIONS = 128
 """Directions whose effective draws are computed, a quarter of them those whose means, and a quarter
