@@ -82,7 +82,7 @@ class LinearisedKernel:
         matrix, _ = self.linear(noise, covariance)
         change = np.inf
         # Noise depends on the distribution that it widens: both in turn, until they agree.
-        for _ in range(settings.MAX_ROUNDS):
+        for _ in range(6):
             noise = self.noise(covariance, matrix, noise)
             widened, matrix = self.stationary_covariance(noise, covariance)
             if widened is None:

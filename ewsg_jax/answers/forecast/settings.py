@@ -51,8 +51,6 @@ ANCHOR_AGES = 16
 """Ages of anchors that stand for all ages, equally probable. By hand; exact (SVRG, SAGA: 5 %)."""
 
 # ── The stationary distribution ──────────────────────────────────────────────────────────────────
-MAX_ROUNDS = 6
-"""Rounds of noise and stationary covariance, each computed from the other. By hand."""
 CONVERGED_CHANGE = 0.01
 """Relative change of a variance that ends the rounds: control variates are then exact to 0.5 % of
 their excess.
@@ -61,9 +59,3 @@ TINY_STEP = 1e-4
 """Part of the step size at which a dynamics has no bias of its own: the target of one whose drift
 depends on the position. By hand; exact (sgrld).
 """
-
-# ── Stability ────────────────────────────────────────────────────────────────────────────────────
-CURVATURE_PRODUCTS = 6
-"""Products of the Hessian with vectors at each place, of Lanczos' method. By hand."""
-LANCZOS_ROUNDING = 1e-5
-"""Part of the largest number in Lanczos' method below which a number is rounding in float32."""

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.answers.forecast import settings
 from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
 from ewsg_jax.base.compiling import UNOPTIMISED
@@ -42,8 +41,9 @@ def largest_curvature(
     factor = Number(root=1.0) if mass is None else mass.factor
     flat = np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(position)])
     start = np.random.default_rng(3).standard_normal(flat.shape)
-    size = min(settings.CURVATURE_PRODUCTS, len(start))
-    recursions = [Recursion(start, size, settings.LANCZOS_ROUNDING) for _ in places]
+    size = min(6, len(start))
+    # A part of the largest number, below which a number is rounding in float32.
+    recursions = [Recursion(start, size, 1e-5) for _ in places]
     # All places together: the rows are read once for each product.
     while not all(one.is_over for one in recursions):
         vectors = np.stack([one.vector for one in recursions])

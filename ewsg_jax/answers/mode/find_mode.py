@@ -285,7 +285,8 @@ def _around(potential: HostPotential, mode: Mode) -> Outside:
     posterior, data = potential.of.posterior, potential.data
     if mode.curvature is None or not any(can_end(posterior, mode.position, data)):
         return NONE
-    near = Start(mode.position, mode.inverse_mass, width=settings.EDGE_DISTANCE).of_keys(
+    # A tenth of an sd around the mode.
+    near = Start(mode.position, mode.inverse_mass, width=0.1).of_keys(
         jax.random.split(jax.random.key(0), 32)
     )
     # In pairs, of which a plane edge through the mode leaves one.

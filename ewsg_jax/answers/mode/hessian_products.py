@@ -130,7 +130,8 @@ class HessianProducts:
         x, left, search, squared = np.zeros_like(b), b, b, float(b @ b)
         enough, curvature = settings.SOLUTION_RESIDUAL**2 * squared, 1.0
         lengths, ratios = [], []
-        while squared > enough and len(lengths) < settings.MAX_PRODUCTS:
+        # Each product is a pass over the data.
+        while squared > enough and len(lengths) < 200:
             image = self._unit * self._potential.product(self._point, self._unit * search)
             curvature = float(search @ image)
             # Without a positive curvature the step has no length.

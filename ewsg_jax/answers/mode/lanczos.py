@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.answers.mode import settings
-
 
 class Spectrum(NamedTuple):
     """What Lanczos' method shows of a symmetric matrix.
@@ -39,7 +37,8 @@ class Recursion:
 
     def __init__(self, start: np.ndarray, rank: int, end: float | None = None) -> None:
         self.basis = np.zeros((len(start), rank + 1))
-        self._end = settings.LANCZOS_END if end is None else end
+        # A residual below this part of the largest eigenvalue is rounding.
+        self._end = 1e-6 if end is None else end
         self.basis[:, 0] = start / np.linalg.norm(start)
         self._alphas: list[float] = []
         self._betas: list[float] = []

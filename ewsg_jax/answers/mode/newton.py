@@ -223,7 +223,8 @@ def _is_parabola(
     size = step.distance
     if not potential.twice:
         unit = step.direction / size if size > 0 else curvature.weak()
-        shift = settings.DIFFERENCE_CHECK_DISTANCE * unit
+        # On both sides of the mode, in sds, if curvature is a difference of gradients.
+        shift = 0.3 * unit
         ends = (potential.at(point.flat + sign * shift) for sign in (1, -1))
         return _is_predicted(curvature, *ends)
     least = settings.GRADIENT_CHECK_DISTANCE[potential.of.wide]
@@ -252,7 +253,8 @@ def _is_ridge(potential: HostPotential, point: Point, curvature: AnyCurvature) -
         return False
     weak, distances = curvature.weak(), settings.RIDGE_DISTANCES
     # If a standard deviation is larger than the position, no farther than a small part of that.
-    share = settings.RIDGE_POSITION_SHARE * float(np.abs(point.flat).max() / np.abs(weak).max())
+    # If an sd is larger than the position: a part of its largest coordinate.
+    share = 1e-3 * float(np.abs(point.flat).max() / np.abs(weak).max())
     return not any(
         _is_predicted(curvature, potential.at(point.flat + length * weak), point)
         for length in (*distances, share)

@@ -91,7 +91,8 @@ class HostPotential:
         # The point is the one at which the model is evaluated.
         flat = flat if self.of.wide else self.of.layout.rounded(flat)
         with self.of.precision():
-            if self._lazy or (may_be_rejected and self._hessian_cost > settings.MAX_UNUSED_PASSES):
+            # A program for the gradient alone takes longer to compile.
+            if self._lazy or (may_be_rejected and self._hessian_cost > 32.0):
                 self.data_passes += 1
                 value, gradient = jax.device_get(
                     potential.value_and_gradient(self.of, flat, self.data)

@@ -70,7 +70,7 @@ def approach(
             method="L-BFGS-B",
             callback=stepped,
             options={
-                "maxcor": settings.LBFGS_MEMORY,
+                "maxcor": 20,  # SciPy's default is 10
                 "maxls": settings.MAX_STEP_LENGTHS,
                 "maxiter": max_steps,
                 "maxfun": settings.MAX_STEP_LENGTHS * max_steps,

@@ -31,10 +31,6 @@ MAX_HESSIAN_DIMENSION = 1_000
 """Dimension up to which the Hessian is a matrix, of at most 8 MB. Above it curvature is known by
 products with vectors, and there is no forecast.
 """
-MAX_UNUSED_PASSES = 32.0
-"""Passes up to which a Hessian is computed with the gradient of a point that may be rejected: a
-program for the gradient alone takes longer to compile. By hand.
-"""
 
 # ── Second derivatives by differences of gradients ───────────────────────────────────────────────
 UNIT_CURVATURE = 4.0
@@ -57,8 +53,6 @@ GRADIENT_CHECK_DISTANCE = {True: 1e-4, False: 0.1}
 """Standard deviations over which changes of the gradient are larger than rounding, in float64 or
 not: over these the potential near a mode is compared with a parabola. Rounding.
 """
-DIFFERENCE_CHECK_DISTANCE = 0.3
-"""The same on both sides of the mode, if curvature is a difference of gradients. By hand; tests."""
 PARABOLA_ERROR = 0.2
 """Relative difference between the change of a gradient and what curvature predicts, up to which a
 potential is a parabola. By hand; tests.
@@ -66,10 +60,6 @@ potential is a parabola. By hand; tests.
 RIDGE_DISTANCES = (1e-4, 1e-2)
 """Standard deviations in the direction of least curvature, over one of which a potential at a mode
 is a parabola. By hand; tests.
-"""
-RIDGE_POSITION_SHARE = 1e-3
-"""Part of the largest coordinate, over which it may be one instead, if a standard deviation is
-larger than the position. By hand; tests.
 """
 EDGE_RISE = 1e6
 """Rise of a potential that should fall, above which the point is beyond the edge of the support. By
@@ -82,25 +72,17 @@ line search turns back. By hand; tests.
 """
 
 # ── The edge of the support ──────────────────────────────────────────────────────────────────────
-EDGE_DISTANCE = 0.1
-"""Standard deviations around a mode at which the edge of the support is looked for. By hand."""
 EDGE_SHARE = 0.3
-"""Part of these points with density 0, from which the mode lies on the edge: a plane edge through
-the mode takes a half. By hand.
+"""Part of points a tenth of an sd around a mode that have density 0, from which the mode lies on the
+edge: a plane edge through it takes a half. By hand.
 """
 
 # ── Products of the Hessian with vectors ─────────────────────────────────────────────────────────
-MAX_PRODUCTS = 200
-"""Products with vectors for one solution by conjugate gradients, each a pass. By hand."""
 SOLUTION_RESIDUAL = 1e-4
 """Relative residual at which a solution is precise enough: its distance is then known to as much.
 """
-LANCZOS_END = 1e-6
-"""Residual of Lanczos' method, over the largest eigenvalue, below which it is rounding."""
 
 # ── L-BFGS ───────────────────────────────────────────────────────────────────────────────────────
-LBFGS_MEMORY = 20
-"""Pairs of steps and gradients that L-BFGS keeps. SciPy's default is 10; by hand."""
 UNIT_ROWS = 256
 """Rows whose gradients give the units of the coordinates. By hand."""
 UNITS_APART = 100.0
