@@ -73,8 +73,8 @@ line search turns back. By hand; tests.
 
 # ── The edge of the support ──────────────────────────────────────────────────────────────────────
 EDGE_SHARE = 0.3
-"""Part of points a tenth of an sd around a mode that have density 0, from which the mode lies on the
-edge: a plane edge through it takes a half. By hand.
+"""Part of points a tenth of an sd around a mode that have density 0, from which the mode lies on
+the edge: a plane edge through it takes a half. By hand.
 """
 
 # ── Products of the Hessian with vectors ─────────────────────────────────────────────────────────
