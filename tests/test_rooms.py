@@ -97,3 +97,39 @@ def test_the_page_of_the_tree_has_the_floors():
     places = [text.find(f"`{room.removeprefix('answers.')}`") for room in ROOMS[:-1]]
     assert -1 not in places, [room for room, place in zip(ROOMS, places, strict=False) if place < 0]
     assert len(text.splitlines()) <= 30
+
+
+def is_number(node):
+    """Whether an expression is made of numbers alone: a number, a product of numbers, a tuple."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    kinds = ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.Load
+    return isinstance(node, kinds) and all(
+        isinstance(part, kinds) and (not isinstance(part, ast.Constant) or is_number(part))
+        for part in ast.walk(node)
+    )
+
+
+def numeric_constants():
+    """The names of all modules that stand for a number, by module."""
+    for name, path in MODULES.items():
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(statement, ast.Assign):
+                continue
+            (target,), value = statement.targets, statement.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = zip(target.elts, value.elts, strict=True)
+            for one, number in pairs:
+                if isinstance(one, ast.Name) and one.id.isupper() and is_number(number):
+                    yield name, one.id
+
+
+def test_numeric_constants_are_few():
+    """Each is a thing that somebody may have to know: what is derived, or a convention that is used
+    once, has no name.
+    """
+    constants = list(numeric_constants())
+    assert 150 < len(constants) <= 290, len(constants)
+    limits = [name for module, name in constants if module == "base.limits"]
+    assert len(limits) == len(set(limits)) > 5

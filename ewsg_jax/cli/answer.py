@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import ewsg_jax as ewsg
+from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Key, PyTree
 from ewsg_jax.cli.console import STATUS_OF, Exit
@@ -18,8 +19,6 @@ from ewsg_jax.run.request import num_steps_of
 
 PRICED_ESS = 1_000
 """Effective draws of the run whose cost a plan prints: enough for quantiles (set by hand)."""
-MIN_DRAWS_TO_CHECK = 8
-"""Draws of a chain from which on draws are checked (set by hand)."""
 
 
 def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
@@ -146,7 +145,7 @@ def judge(
     alive = draws.is_finite if is_run else np.isfinite(leaf).all(axis=tuple(range(1, leaf.ndim)))
     if not np.any(alive):
         return Judgement(Exit.WRONG, "WRONG: every chain diverged. Take smaller steps")
-    if leaf.shape[1] < MIN_DRAWS_TO_CHECK:
+    if leaf.shape[1] < check_settings.MIN_CHAIN_DRAWS:
         few = f"UNSURE: too few draws to check, {leaf.shape[1]} of a chain. Run longer"
         return Judgement(Exit.DOUBTFUL, few)
     options |= {"tolerance": tolerance, "names": problem.names}
