@@ -125,8 +125,7 @@ def find_other_modes(posterior: Posterior, whitening: Whitening, data: Data) -> 
     is_other &= values > values[0] - settings.OTHER_MODE_DEPTH
     # All searches that end at one place are judged together.
     left, modes = [k for k in np.argsort(-values) if is_other[k]], []
-    # From few ends, the highest first.
-    for _ in range(4):
+    for _ in range(settings.MOST_OTHER_MODES):
         if not left:
             break
         distances = {k: np.linalg.norm(ends[k] - ends[left[0]]) for k in left}

@@ -19,6 +19,7 @@ import numpy as np
 from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quick
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base import limits
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Data
 from ewsg_jax.posterior.posterior import Posterior
@@ -222,10 +223,10 @@ def _newton_step(point: Point, k: int) -> tuple[np.ndarray, float, float]:
     gradient, hessian = point.gradient[others], point.hessian[np.ix_(others, others)]
     scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
-    sizes = np.maximum(np.abs(values), settings.RIDGE_RANK * np.abs(values).max())
+    sizes = np.maximum(np.abs(values), limits.FLOAT64_ROUNDING * np.abs(values).max())
     along = vectors.T @ (gradient * scale)
     step = np.zeros(len(point.flat))
     step[others] = -scale * (vectors @ (along / sizes))
-    is_convex = values[0] > settings.RIDGE_RANK * values[-1]
+    is_convex = values[0] > limits.FLOAT64_ROUNDING * values[-1]
     log_determinant = np.sum(np.log(sizes)) - 2 * np.sum(np.log(scale)) if is_convex else np.inf
     return step, float(np.sum(along**2 / sizes) / 2), float(log_determinant)

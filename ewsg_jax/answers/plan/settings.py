@@ -302,6 +302,8 @@ OTHER_MODE_DEPTH = 12.0
 """Difference of log densities up to which another mode, or a level tail, matters: e⁻¹² = 6e-6 of
 the height.
 """
+MOST_OTHER_MODES = 4
+"""Ends of searches from which Newton's method starts, the highest first; set by hand."""
 
 # Tails.
 
@@ -311,6 +313,10 @@ distribution is e⁻⁹ and e⁻¹⁴ of its height there.
 """
 LEVEL_FALL = 1.0
 """How much a log density that is not level falls between the two; set by hand."""
+TAIL_POWER = 2.0
+"""The power of a distance that must have a mean, for a variance: in d dimensions the density must
+fall faster than |θ|^−(d + 2).
+"""
 TAIL_ROUNDING = 0.05
 """Difference of log densities that is rounding of float32 sums; set by hand (2 degrees of freedom
 are seen, 2.2 are not doubted: `tests/answers/plan/test_tails.py`).
@@ -341,8 +347,6 @@ MOST_RIDGE_ROWS = 2 * 10**8
 """
 RIDGE_ACCURACY = 1e-4
 """Fall of a log density that may be left at a place on a ridge; set by hand."""
-RIDGE_RANK = 1e-12
-"""Part of the largest curvature below which one is rounding in float64."""
 RIDGE_POWER_CHANGE = 0.1
 """How much the power of a tail may grow over a factor of ten: that of a lognormal tail of variance
 σ² (of the logarithm) grows by 2.3/σ²; set by hand (Neal's funnel in

@@ -186,8 +186,7 @@ def _kinds(at_center: np.ndarray, values: np.ndarray, dimension: int) -> np.ndar
     """
     distances = settings.TAIL_DISTANCES
     near, far = np.moveaxis(values.reshape(-1, 2, len(distances)), 2, 0)
-    # For a variance the density must fall faster than |θ|^−(d + 2).
-    fall = (dimension + 2.0) * np.log(distances[1] / distances[0])
+    fall = (dimension + settings.TAIL_POWER) * np.log(distances[1] / distances[0])
     with np.errstate(invalid="ignore"):
         # NaN compares as False: neither.
         is_level = (far > at_center - settings.OTHER_MODE_DEPTH) & (
