@@ -100,10 +100,11 @@ def excursions(samples: Samples | PyTree, draws: Draws) -> list[Finding]:
     steps, unit = np.arange(draws.num_draws), "draw"
     if isinstance(samples, Samples):
         steps, unit = np.asarray(samples.step), "step"
+    name = draws.names[number]
     start, end = steps[farthest.start], steps[farthest.end]
     text = (
         f"chain {draws.chains[farthest.chain]} was thrown out at {unit} {start:,}, to "
-        f"{farthest.distance:,.0f} robust sds ({draws.names[number]}), and came back in "
+        f"{farthest.distance:,.0f} robust sds ({name}), and came back in "
         f"{end - start:,} {unit}s"
     )
     if len(thrown) > 1:
@@ -112,7 +113,7 @@ def excursions(samples: Samples | PyTree, draws: Draws) -> list[Finding]:
         text += f"; {len(thrown)} such excursions of {which} make"
     else:
         text += ", which makes"
-    text += f" {100 * share:.0f} % of the variance"
+    text += f" {100 * share:.0f} % of the variance of {name}"
     cure = (
         "the posterior has a narrow part for which the steps are too large; take a smaller step "
         "(half, then half of it) or another parametrisation, as more draws have more of them"
