@@ -12,8 +12,11 @@ all scales, as a power of t has, its error is one factor at all t. A variance ne
 faster than |t|⁻³, an integral one that falls faster than 1/|t|.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quick
@@ -21,10 +24,11 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import limits
 from ewsg_jax.base.factors import LowRank
-from ewsg_jax.base.typing import Data
+from ewsg_jax.base.typing import Array, Data
+from ewsg_jax.bijectors._protocol import Transform
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
-from ewsg_jax.vectors.layout import vector
+from ewsg_jax.vectors.layout import Layout, vector
 
 
 class Ridges(NamedTuple):
@@ -51,7 +55,25 @@ class Profile(NamedTuple):
     height: float
 
 
-def find_ridges(posterior: Posterior, whitening: Whitening, data: Data) -> Ridges:
+class Track(NamedTuple):
+    """Values of a coordinate, at distances to one side of its center.
+
+    Attributes:
+        number: the number k of the coordinate.
+        values: its values at the center and at `_distances()`, shape (places,).
+        log_rates: log |dθₖ/dxₖ| there, of the coordinate by the number x whose tail is asked about.
+        follow: how the coordinates follow near the center, by regression, shape (d,).
+    """
+
+    number: int
+    values: np.ndarray
+    log_rates: np.ndarray
+    follow: np.ndarray
+
+
+def find_ridges(
+    posterior: Posterior, whitening: Whitening, data: Data, bijector: Transform | None = None
+) -> Ridges:
     """Return the coordinates along which a density falls too slowly if all others follow.
 
     Nothing is evaluated with more parameters, or rows, than Newton's method is quick for, or if the
@@ -61,6 +83,8 @@ def find_ridges(posterior: Posterior, whitening: Whitening, data: Data) -> Ridge
         posterior: the target.
         whitening: its center and covariance.
         data: all n rows, in one place.
+        bijector: maps positions to the parameters whose tails are asked about, each from a number
+            of its own; None for the positions themselves.
     """
     center, covariance = vector(whitening.center), whitening.covariance
     size = len(center)
@@ -78,29 +102,82 @@ def find_ridges(posterior: Posterior, whitening: Whitening, data: Data) -> Ridge
     # Those that depend on the others first: they lie along ridges.
     precision = np.linalg.pinv(covariance, hermitian=True)
     level, slow = [], []
-    for k in np.argsort(-np.diag(covariance) * np.diag(precision), kind="stable"):
+    for k in np.argsort(-np.diag(covariance) * np.diag(precision), kind="stable").tolist():
         for side in (1.0, -1.0):
             if potential.data_passes > most_passes:
                 break
-            heights = _heights(potential, at_center, covariance, int(k), side)
-            if not heights:
+            follow = covariance[:, k] / covariance[k, k]
+            sd = side * float(whitening.sd[k])
+            line = _line(whitening.layout, center, k, sd, bijector)
+            if line is None:
                 continue
-            kinds = _kinds(heights)
-            level += [int(k)] * kinds[0]
-            slow += [int(k)] * kinds[1]
+            kinds = _kinds(_heights(potential, at_center, Track(k, *line, follow)))
+            level += [k] * kinds[0]
+            slow += [k] * kinds[1]
     level = sorted(set(level))
     return Ridges(level, sorted(set(slow) - set(level)))
 
 
+def _distances() -> np.ndarray:
+    """Return distances from the center, in sds: all of `RIDGE_SDS`, and some between them."""
+    first, last = 1.0, settings.RIDGE_SDS[-1]
+    count = round(np.log(last / first) / np.log(settings.RIDGE_DISTANCE_RATIO))
+    return np.geomspace(first, last, count + 1)
+
+
+def _line(
+    layout: Layout, center: np.ndarray, k: int, sd: float, bijector: Transform | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return values of a coordinate and logarithms of rates, as in `Track`; None if the bijector
+    does not map this coordinate by itself, or only to other units.
+
+    Args:
+        layout: the layout of positions.
+        center: the center as a vector, shape (d,).
+        k: the number of the coordinate.
+        sd: its sd, negative for the other side.
+        bijector: maps positions to parameters, or None.
+    """
+    distances = np.concatenate([[0.0], _distances()])
+    if bijector is None:
+        return center[k] + sd * distances, np.zeros(len(distances))
+    unit = np.eye(len(center))[k]
+
+    def mapped(function: Callable[[Any], Any], flat: Array) -> Array:
+        return jnp.concatenate(
+            [jnp.ravel(x) for x in jax.tree.leaves(function(layout.tree(flat, flat.dtype)))]
+        )
+
+    def forward(flat: Array) -> tuple[Array, Array]:
+        return jax.jvp(lambda x: mapped(bijector.forward, x), (flat,), (jnp.asarray(unit),))
+
+    try:
+        with jax.enable_x64(True):
+            middle, rate = (np.asarray(x) for x in forward(jnp.asarray(center)))
+            if middle.shape != center.shape or np.any(rate[unit == 0]) or not rate[k]:
+                return None
+            places = middle + np.outer(distances, sd * rate[k] * unit)
+            inverse = jax.vmap(lambda x: mapped(bijector.inverse, x))(jnp.asarray(places))  # pyright: ignore[reportAttributeAccessIssue]
+            rates = np.asarray(jax.vmap(forward)(inverse)[1])[:, k]
+    except Exception:
+        return None  # What has no inverse of this kind is not judged.
+    log_rates = -np.log(np.abs(rates))
+    if np.ptp(log_rates) < settings.RIDGE_ROUNDING:
+        return None
+    return np.asarray(inverse)[:, k], log_rates
+
+
 def _kinds(heights: list[float]) -> tuple[bool, bool]:
     """Return whether a marginal density may have no integral, and whether it has no variance, by
-    its logarithm at the first of `RIDGE_SDS`, two at least.
+    its logarithm at the first of `RIDGE_SDS`; neither if it is not known at two.
 
     A power is believed if it is the same at the last two distances and at those before: that of a
     lognormal tail grows.
     """
     decade = np.log(settings.RIDGE_SDS[1] / settings.RIDGE_SDS[0])
     falls, rounding = -np.diff(heights), settings.RIDGE_ROUNDING
+    if not len(falls):
+        return False, False
     if len(falls) == 1:
         return bool(abs(falls[0]) <= rounding), False
     if falls[-1] - falls[-2] > settings.RIDGE_POWER_CHANGE * decade:
@@ -110,38 +187,36 @@ def _kinds(heights: list[float]) -> tuple[bool, bool]:
     return bool(is_level), bool(is_slow and len(heights) == len(settings.RIDGE_SDS))
 
 
-def _heights(
-    potential: HostPotential, center: Point, covariance: np.ndarray, k: int, side: float
-) -> list[float]:
-    """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one
-    side, as far as it is known, at two at least; empty if it falls fast.
+def _heights(potential: HostPotential, center: Point, line: Track) -> list[float]:
+    """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one side,
+    as far as it is known; empty if it falls fast.
     """
-    direction = side * covariance[:, k] / np.sqrt(covariance[k, k])
-    sd = float(np.sqrt(covariance[k, k]))
-    middle = _profile(potential, center, k, np.inf)
-    if middle is None:
+    middle = _profile(potential, center, line.number, np.inf)
+    if middle is None or not np.isfinite([line.values, line.log_rates]).all():
         return []
-    first = settings.RIDGE_SDS[0]
-    if _falls_fast(potential, center.flat + first * direction, k, middle):
+    distances, lowest = _distances(), middle.height + line.log_rates[0] - settings.TAIL_DEPTH
+    first = 1 + int(np.argmin(np.abs(distances - settings.RIDGE_SDS[0])))
+    at_first = center.flat + line.follow * (line.values[first] - line.values[0])
+    if _falls_fast(potential, at_first, line.number, lowest - line.log_rates[first]):
         return []
-    known, heights, distance = [(0.0, middle.flat)], [], 1.0
-    while distance <= settings.RIDGE_SDS[-1] * 1.001:
-        start = _ahead(
-            potential, known, k, center.flat[k] + side * distance * sd, direction, distance
-        )
+    known, heights = [middle.flat], []
+    for distance, value, log_rate in zip(
+        distances, line.values[1:], line.log_rates[1:], strict=True
+    ):
+        start = _ahead(potential, known, line, value)
         # Farther out, a slow tail holds little, too.
-        depth = settings.TAIL_DEPTH if distance <= settings.TAIL_DISTANCES[0] * 1.001 else np.inf
-        here = None if start is None else _profile(potential, start, k, depth - middle.height)
+        is_near = distance <= settings.TAIL_DISTANCES[0] * 1.001
+        least = lowest - log_rate if is_near else -np.inf
+        here = None if start is None else _profile(potential, start, line.number, -least)
         if here is None:
             break
-        known.append((distance, here.flat))
+        known.append(here.flat)
         if np.isclose(distance, settings.RIDGE_SDS, rtol=1e-3).any():
-            heights.append(here.height)
-        distance *= settings.RIDGE_DISTANCE_RATIO
-    return heights if len(heights) > 1 else []
+            heights.append(here.height + log_rate)
+    return heights
 
 
-def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, middle: Profile) -> bool:
+def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, lowest: float) -> bool:
     """Return whether the density is so low at a place, and so convex, that no step of Newton's
     method, nor twice its decrease, leads to a slow tail.
     """
@@ -150,41 +225,35 @@ def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, middle: Prof
         return False
     _, decrease, log_determinant = _newton_step(point, k)
     height = -(point.value - 2 * decrease) - log_determinant / 2
-    return bool(height < middle.height - settings.TAIL_DEPTH)
+    return bool(height < lowest)
 
 
 def _ahead(
-    potential: HostPotential,
-    known: list[tuple[float, np.ndarray]],
-    k: int,
-    target: float,
-    direction: np.ndarray,
-    distance: float,
+    potential: HostPotential, known: list[np.ndarray], line: Track, value: float
 ) -> Point | None:
     """Return the next point of a ridge, as far as it is known: the lowest of three extrapolations,
     by the same numbers, a line and powers of the distance; None if no potential is finite.
 
     Args:
         potential: the potential.
-        known: distances and places on the ridge so far, shape (d,) each.
-        k: the number of the coordinate.
-        target: its value there.
-        direction: the regression of all coordinates on it, for one sd.
-        distance: the distance there, in sds.
+        known: places on the ridge so far, shape (d,) each.
+        line: the coordinate.
+        value: its value at the next place.
     """
-    (before, first), (last, here) = known[-2] if len(known) > 1 else known[-1], known[-1]
+    k, here, before = line.number, known[-1], known[-2] if len(known) > 1 else known[-1]
     guesses = [here]
     if len(known) < 3:
-        guesses.append(here + (distance - last) * direction)
+        guesses.append(here + line.follow * (value - here[k]))
     else:
-        guesses.append(here + (here - first) * (distance - last) / (last - before))
+        guesses.append(here + (here - before) * (value - here[k]) / (here[k] - before[k]))
+        far, last, first = (abs(x - line.values[0]) for x in (value, here[k], before[k]))
         with np.errstate(all="ignore"):
-            power = np.log(distance / last) / np.log(last / before)
-            guesses.append(np.where(here * first > 0, here * (here / first) ** power, here))
+            power = np.log(far / last) / np.log(last / first)
+            guesses.append(np.where(here * before > 0, here * (here / before) ** power, here))
     points = []
     for guess in guesses:
         flat = np.array(guess)
-        flat[k] = target
+        flat[k] = value
         point = potential.at(flat) if np.isfinite(flat).all() else None
         if point is not None and point.is_finite():
             points.append(point)

@@ -20,9 +20,12 @@ from ewsg_jax.draws.coordinates import flattened, named
 from ewsg_jax.model_checks.densities import log_densities
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.transformed import LogPrior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
+
+FASTER_PRIOR = "give one of them a prior that falls faster, or ask for quantiles"
 
 
 class Tails(NamedTuple):
@@ -84,8 +87,17 @@ def look_at_tails(
             f"distribution without a standard deviation, to {settings.RIDGE_SDS[-1]:,.0f} of those "
             "at the mode: none is known"
         )
-        cure = "give one of them a prior that falls faster, or ask for quantiles"
-        findings.append(Finding("heavy_tail", "doubt", text, cure))
+        findings.append(Finding("heavy_tail", "doubt", text, FASTER_PRIOR))
+    prior = getattr(posterior.log_prior, "function", posterior.log_prior)
+    if isinstance(prior, LogPrior):
+        mapped = find_ridges(posterior, whitening, data, prior.bijector)
+        known = {*ridges.level, *ridges.slow, *tails.level, *tails.slow}
+        if slow := sorted({*mapped.level, *mapped.slow} - known):
+            text = (
+                f"{_names(whitening, slow)} mapped forward by the bijector has the tail of a "
+                "distribution without a standard deviation: its mean and sd over draws say little"
+            )
+            findings.append(Finding("heavy_tail", "note", text, FASTER_PRIOR))
     return findings
 
 

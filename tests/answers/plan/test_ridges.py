@@ -147,7 +147,11 @@ def test_a_power_is_found_and_one_up_to_3_is_named(name):
     assert found == ([], [0, 1] if power <= 3 else [])
     potential = HostPotential(posterior, whitening.center, rows, 4_096, lazy=False)
     center = potential.at(vector(whitening.center))
-    heights = room._heights(potential, center, whitening.covariance, 0, 1.0)
+    covariance = np.asarray(whitening.covariance)
+    line = room._line(whitening.layout, center.flat, 0, float(whitening.sd[0]), None)
+    assert line is not None
+    track = room.Track(0, *line, covariance[0] / covariance[0, 0])
+    heights = room._heights(potential, center, track)
     assert abs(-np.diff(heights)[-1] / np.log(10) - power) < 0.02
 
 
@@ -157,6 +161,30 @@ def test_light_tails_are_none(name):
     assert find_ridges(*framed(*LIGHT[name])) == ([], [])
 
 
+class Exponential:
+    forward = staticmethod(jnp.exp)
+    inverse = staticmethod(jnp.log)
+    log_det = staticmethod(jnp.sum)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["a ratio, Cauchy", "a ratio, 1.3"])
+def test_the_tail_of_what_draws_are_mapped_to_is_noted(name):
+    """On the logarithmic scale each tail is exponential, and no doubt; mapped forward it is not."""
+    log_likelihood, log_prior, start, rows, power = CASES[name]
+    bijector = Exponential()
+    posterior = ewsg.Posterior(log_likelihood, log_prior).transformed(bijector)
+    start = bijector.inverse(jnp.asarray(start))
+    mode = ewsg.find_mode(jax.random.key(0), posterior, start, rows)
+    whitening = Whitening.at_mode(mode)
+    assert find_ridges(posterior, whitening, rows, bijector) == ([], [0, 1] * (power <= 3))
+    # An affine map has the tails of its positions.
+    affine = ewsg.bijectors.affine(jnp.ones(2), jnp.full(2, 3.0))
+    assert find_ridges(posterior, whitening, rows, affine) == ([], [])
+    findings = look_at_tails(posterior, whitening, rows, None)
+    assert [one.severity for one in findings] == ["note"] * (power <= 3)
+
+
 def test_powers_are_believed_if_they_do_not_change():
     decades = np.arange(4) * np.log(10)
     assert room._kinds(list(-2.9 * decades)) == (False, True)
@@ -164,6 +192,7 @@ def test_powers_are_believed_if_they_do_not_change():
     assert room._kinds(list(-0.9 * decades)) == (True, True)
     assert room._kinds(list(-2.9 * decades[:3])) == (False, False), "too near"
     assert room._kinds(list(-2.0 * decades - 0.2 * decades**2)) == (False, False), "lognormal"
+    assert room._kinds([0.0]) == room._kinds([]) == (False, False)
     assert room._kinds([0.0, 0.05]) == (True, False)
     assert room._kinds([0.0, -0.9 * np.log(10)]) == (False, False)
 
