@@ -1,6 +1,7 @@
 """Numbers of one meaning for the whole package: what is held at once, and how much is printed.
 
-All are set by hand, and none changes a result but for the order of sums.
+All are set by hand. But for the size of matrices none changes a result, other than by the order of
+sums.
 """
 
 INT32_MAX = 2**31 - 1
@@ -17,6 +18,11 @@ NUMBERS_AT_ONCE = 2**22
 
 POSITIONS_AT_ONCE = 256
 """Positions that one call of a compiled program takes, which bounds its memory and compile time."""
+
+MAX_DENSE_DIMENSION = 1_000
+"""Size up to which matrices are formed, at most 8 MB, of parameters or of functions of them: above
+it curvature is known by products with vectors, and covariances by their diagonals. Up to it
+programs are also compiled with fewer optimisations, for they run for less time than these take."""
 
 FLOAT64_ROUNDING = 1e-12
 """A part of the largest number, below which a number is rounding of sums in float64."""

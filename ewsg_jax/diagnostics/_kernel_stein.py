@@ -86,7 +86,7 @@ def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature
     else:
         center = flat.mean(0)
         is_dense = draws.size <= min(
-            check_settings.MAX_DENSE_DIMENSION, len(flat) // check_settings.DRAWS_PER_FUNCTION - 1
+            limits.MAX_DENSE_DIMENSION, len(flat) // check_settings.DRAWS_PER_FUNCTION - 1
         )
         off = flat - center
         root = root_of(off.T @ off / len(flat)) if is_dense else np.maximum(flat.std(0), TINY)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.answers.mode import settings as mode_settings
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.base import limits
 from ewsg_jax.vectors.layout import vector
 
 
@@ -72,7 +72,7 @@ def metric_of(mode: Mode, temperature: float) -> ModeMetric:
     covariance = mode.covariance
     if not isinstance(covariance, np.ndarray):
         raise ValueError(
-            f"mode must be of at most {mode_settings.MAX_HESSIAN_DIMENSION:,} numbers; got one of "
+            f"mode must be of at most {limits.MAX_DENSE_DIMENSION:,} numbers; got one of "
             f"{len(center):,}"
         )
     return ModeMetric(center, root_of(temperature * covariance, symmetric=True))

@@ -22,7 +22,7 @@ from ewsg_jax.answers.check.moved_draws import Analysis, move_draws
 from ewsg_jax.answers.check.report import Corrected, Report
 from ewsg_jax.answers.check.verdict import Measured
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.draws.coordinates import Names
@@ -169,7 +169,7 @@ def _analyse(
         directions = stein.by_root(draws.values, gradients, noise, *metric)
     else:
         most = len(draws.flat) // settings.DRAWS_PER_DIRECTION
-        is_dense = draws.size <= min(settings.MAX_DENSE_DIMENSION, most)
+        is_dense = draws.size <= min(limits.MAX_DENSE_DIMENSION, most)
         directions = stein.by_halves(draws.values, gradients, noise, is_dense, draws.shared)
     scores = stein.scores_of(directions, error_rate, draws.shared)
     if draws.shared:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ewsg_jax.answers.check import settings
+from ewsg_jax.base import limits
 
 
 class White(NamedTuple):
@@ -34,7 +35,7 @@ def most_functions(count: int, d: int) -> int:
         d: the number of parameters.
     """
     square = 1 + d + d * (d + 1) // 2
-    most = min(count // settings.DRAWS_PER_FUNCTION, settings.MAX_DENSE_DIMENSION)
+    most = min(count // settings.DRAWS_PER_FUNCTION, limits.MAX_DENSE_DIMENSION)
     return square if square <= most else 1 + d
 
 

@@ -42,7 +42,7 @@ def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Pri
         draws: the draws between which the two positions lie.
         temperature: T of the target exp(−V/T).
     """
-    if draws.size > settings.MAX_DENSE_DIMENSION:
+    if draws.size > limits.MAX_DENSE_DIMENSION:
         return None
     # On both sides of the middle, and not as far on one: a prior may be even.
     middle = draws.flat.mean(0)

@@ -38,6 +38,7 @@ from ewsg_jax.answers.check.crossfit import (
     mapped,
     standardised,
 )
+from ewsg_jax.base import limits
 
 BY: dict[Callable[[np.ndarray, np.ndarray], np.ndarray], str] = {
     linear: "linear ones",
@@ -355,6 +356,6 @@ def _distance(functions: TwoBatches) -> np.ndarray:
 
 def _bases(count: int, d: int) -> list[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
     """Return the kinds of Stein functions that `count` draws in d dimensions are enough for."""
-    if d > settings.MAX_DENSE_DIMENSION or not CrossFit.has_room(count, d):
+    if d > limits.MAX_DENSE_DIMENSION or not CrossFit.has_room(count, d):
         return []
     return [linear, quadratic] if most_functions(count, d) > 1 + d else [linear]

@@ -144,7 +144,7 @@ def estimates(
     )
     padded = padded.astype(jnp.result_type(float, *layout.dtypes))
     # Many parameters are worth a program that is optimised; for few it is compiled quickly.
-    is_large = size > settings.MAX_DENSE_DIMENSION
+    is_large = size > limits.MAX_DENSE_DIMENSION
     make, at = (_memory, _at) if is_large else (_quick_memory, _quick_at)
     memory = make(estimator, start, key, data)
     of_blocks = [

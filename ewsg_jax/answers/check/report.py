@@ -215,10 +215,8 @@ class Report:
     def has_more(self) -> bool:
         """Whether unused draws would add information: those used are nearly independent."""
         num_used = self.num_used
-        is_new = (
-            num_used < settings.MIN_DRAWS_FOR_SHARE
-            or self.scores.ess >= settings.MIN_INDEPENDENT_SHARE * num_used
-        )
+        # Of few draws the least effective sample size of many directions is below half.
+        is_new = num_used < 1_000 or self.scores.ess >= settings.MIN_INDEPENDENT_SHARE * num_used
         return self.num_unseen > 0 and is_new
 
     @property
@@ -420,7 +418,7 @@ class Report:
         as the few parameters that all groups of a hierarchy share, and others of large bias.
         """
         sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(self.sd_ratio)]
-        is_small = np.repeat([size <= settings.SMALL_LEAF for size in sizes], sizes)
+        is_small = np.repeat([size <= 4 for size in sizes], sizes)
         order = self.worst(len(self.names))
         if len(order) <= limits.LINES_SHOWN or is_small.all():
             return order[:0], order[: limits.LINES_SHOWN]

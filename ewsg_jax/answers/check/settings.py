@@ -49,10 +49,6 @@ MIN_INDEPENDENT_SHARE = 0.5
 """Effective draws of each used draw, from which the unused draws between them add information. By
 hand.
 """
-MIN_DRAWS_FOR_SHARE = 1_000
-"""Used draws from which that share is believed. By hand: of 128 independent draws the least
-effective sample size of many directions is below half.
-"""
 
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
 FULL_DATA_BATCHES = 4
@@ -125,11 +121,6 @@ default tolerance. By hand.
 """
 
 # ── Corrected moments ────────────────────────────────────────────────────────────────────────────
-MAX_DENSE_DIMENSION = 1_000
-"""Size up to which matrices are formed, of parameters or of Stein functions of degree two: time and
-memory of their factors. Up to it programs are also compiled with fewer optimisations, for they run
-for less time than these take to compile.
-"""
 DRAWS_PER_FUNCTION = 4
 """Draws for each Stein function of degree two, at least: else linear ones are taken alone.
 Coverage.
@@ -158,7 +149,8 @@ of a few draws and would hide any mean. By hand.
 """
 MIN_VARIANCE_RATIO, MAX_VARIANCE_RATIO, MAX_MEAN_SHIFT = 0.04, 4.0, 2.0
 """How far one correction goes: variances over those of the draws in any direction, and the mean in
-sds of the draws. Coverage.
+sds of the draws. Coverage. A plan gives up a normal approximation, or a warm-up's metric, that is
+farther off (`tests/answers/plan/test_warm_up.py`).
 """
 MIN_ERROR = 1e-4
 """The smallest error that is reported, of a mean in sds or an sd relatively: float32 rounds so."""
@@ -216,12 +208,6 @@ MAX_COMPARED_COORDINATES, MAX_SVD_DIRECTIONS = 1_024, 512
 """Coordinates of momenta, or of gradient noise, that are used, evenly spaced; and up to how many
 directions are found by a singular value decomposition: above, the coordinates are the directions.
 Time.
-"""
-
-# ── What is printed ──────────────────────────────────────────────────────────────────────────────
-SMALL_LEAF = 4
-"""Parameters of a small leaf, at most; the table shows such leaves first, on up to three quarters
-of its rows.
 """
 
 

@@ -18,11 +18,10 @@ from ewsg_jax.answers.forecast.batch_noise import source_of_noise
 from ewsg_jax.answers.forecast.dynamics_step import HELD, MOVING
 from ewsg_jax.answers.forecast.linearised import LinearisedKernel
 from ewsg_jax.answers.forecast.result import Forecast
-from ewsg_jax.answers.mode import settings as mode_settings
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import is_own, made_by
 from ewsg_jax.base.needs import Need, parts_of
@@ -112,7 +111,7 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
         )
     if isinstance(mode.curvature, CurvatureOfMany):
         raise ValueError(
-            f"mode must have at most {mode_settings.MAX_HESSIAN_DIMENSION:,} coordinates for a "
+            f"mode must have at most {limits.MAX_DENSE_DIMENSION:,} coordinates for a "
             f"forecast; got {len(mode.curvature.unit):,}. {INSTEAD}"
         )
     _ = mode.covariance  # raises if the curvature is unknown or not positive

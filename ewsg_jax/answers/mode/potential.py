@@ -12,7 +12,7 @@ import numpy as np
 
 from ewsg_jax.answers.mode import settings
 from ewsg_jax.answers.mode.curvature import Curvature
-from ewsg_jax.base import checks, freshness
+from ewsg_jax.base import checks, freshness, limits
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import all_rows
@@ -68,7 +68,7 @@ class HostPotential:
         if not self.twice:
             self.take_differences()
         self.size = sum(x.size for x in jax.tree.leaves(position))
-        self.is_dense = self.size <= settings.MAX_HESSIAN_DIMENSION
+        self.is_dense = self.size <= limits.MAX_DENSE_DIMENSION
         # For a linear predictor a Hessian is a product of matrices; otherwise it takes a gradient
         # for each column. The gradient comes with it.
         self._hessian_cost = 1.0 if posterior.predictor is not None else 1.0 + self.size
@@ -222,5 +222,5 @@ def is_newton_quick(posterior: Posterior, position: Position, data: Data) -> boo
     if posterior.predictor is not None:
         return dimension <= settings.NEWTON_DIMENSION_LINEAR
     is_cheap = all_rows(data) * dimension**2 <= settings.NEWTON_ROW_PRODUCTS
-    is_dense = dimension <= settings.MAX_HESSIAN_DIMENSION
+    is_dense = dimension <= limits.MAX_DENSE_DIMENSION
     return dimension <= settings.NEWTON_DIMENSION or (is_dense and is_cheap)

@@ -27,10 +27,6 @@ NEWTON_ROW_PRODUCTS = 2**27
 """Rows times squared dimension up to which it does so too: each of its steps takes that many
 multiplications. By hand.
 """
-MAX_HESSIAN_DIMENSION = 1_000
-"""Dimension up to which the Hessian is a matrix, of at most 8 MB. Above it curvature is known by
-products with vectors, and there is no forecast.
-"""
 
 # ── Second derivatives by differences of gradients ───────────────────────────────────────────────
 UNIT_CURVATURE = 4.0

@@ -70,7 +70,8 @@ class CandidateTable:
         self._too_large = functools.cache(self._bytes_above_limit)
         self._noise_model = functools.cache(self._make_noise_model)
         full = [self._best_forecast(item) for item in candidates if item.estimator == "full"]
-        cheap = min(settings.CHEAP_ROWS, settings.CHEAP_NUMBERS / len(whitening.sd))
+        # A row of a network is not as cheap.
+        cheap = min(settings.CHEAP_ROWS, 200 * settings.CHEAP_ROWS / len(whitening.sd))
         least = min((forecast.cost for forecast in full), default=np.inf)
         self.is_cheap = not requirements.is_restricted and least <= cheap
         others = [item for item in candidates if item.estimator != "full" and not self.is_cheap]
@@ -217,7 +218,8 @@ class CandidateTable:
         if self.requirements.by == "passes":
             return evaluations, evaluations
         has_wide_table = candidate.estimator == "saga" and self.posterior.predictor is None
-        row_cost = settings.TABLE_COST if has_wide_table else 1
+        # A table of whole gradients is read and written.
+        row_cost = 4 if has_wide_table else 1
         return evaluations, row_cost * evaluations + num_chains * steps * settings.STEP_COST_ROWS
 
     def _num_steps(self, time: float) -> int:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.base import limits
 from ewsg_jax.base.factors import LowRank, variances
@@ -73,7 +72,7 @@ def metric_of_gradients(gradients: np.ndarray) -> np.ndarray | LowRank:
     """
     variance = 1 / max(float(np.sqrt(np.mean(gradients**2))), np.finfo(np.float32).tiny)
     size, rank = gradients.shape[1], settings.METRIC_RANK
-    if size <= check_settings.MAX_DENSE_DIMENSION:
+    if size <= limits.MAX_DENSE_DIMENSION:
         return variance * np.eye(size)
     return LowRank(np.full(size, variance), np.eye(size, rank), np.ones(rank))  # pyright: ignore[reportArgumentType]
 

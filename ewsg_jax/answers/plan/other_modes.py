@@ -21,6 +21,7 @@ from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.symmetries import SignedExchange, exact_symmetries, exchanges
 from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base import limits
 from ewsg_jax.base.typing import Data
 from ewsg_jax.model_checks.densities import log_densities
 from ewsg_jax.model_checks.finding import Finding
@@ -141,7 +142,7 @@ def _is_log_concave(posterior: Posterior, whitening: Whitening) -> bool:
     """Return whether the log density is concave: if the likelihood is, and the prior is normal or
     flat, with the same curvature everywhere. In more than 1,000 dimensions the prior is not judged.
     """
-    if not posterior.log_concave or len(whitening.sd) > check_settings.MAX_DENSE_DIMENSION:
+    if not posterior.log_concave or len(whitening.sd) > limits.MAX_DENSE_DIMENSION:
         return posterior.log_concave
     width = settings.OTHER_MODE_WIDTHS[0]
     two = vector(whitening.center) + whitening.draw_places(jax.random.key(0), 2, width)

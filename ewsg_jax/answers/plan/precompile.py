@@ -7,7 +7,6 @@ where a chain may start, which costs little compared with compiling them.
 import jax
 import numpy as np
 
-from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.brascamp_lieb import prior_moments
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradients import fresh_gradients
@@ -19,6 +18,7 @@ from ewsg_jax.answers.plan.candidates import Candidate
 from ewsg_jax.answers.plan.gaussian import takes_all_rows
 from ewsg_jax.answers.plan.run_requirements import RunRequirements
 from ewsg_jax.answers.plan.whitening import Whitening
+from ewsg_jax.base import limits
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Data, Position
@@ -55,7 +55,7 @@ def start_compiling(
     if isinstance(data, Spread) or numbers > settings.MOST_COMPILE_NUMBERS:
         return compiling
     key, size, batch_size = jax.random.key(0), len(flat), settings.ROWS_PER_DRAW
-    is_dense = size <= check_settings.MAX_DENSE_DIMENSION
+    is_dense = size <= limits.MAX_DENSE_DIMENSION
     low_rank = LowRank(np.ones(size), np.eye(size, 1), np.ones(1))  # pyright: ignore[reportArgumentType]
     mode = Mode(position, False, 0.0, 0.0, 0.0, 0, 0.0)
     whitening = Whitening.of_covariance(mode, position, np.eye(size) if is_dense else low_rank)

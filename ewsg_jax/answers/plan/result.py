@@ -18,7 +18,7 @@ from ewsg_jax.answers.plan.run_requirements import (
     steps_for_ess,
     thin_of,
 )
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.table import aligned
 from ewsg_jax.gradients._protocol import Evaluations
 from ewsg_jax.kernels.notes import with_findings
@@ -244,7 +244,8 @@ class Plan:
 
     def _length_lines(self) -> list[str]:
         """Return how long the run is, and what planning took: three lines."""
-        time, ratio = self.autocorrelation_time, settings.SLOWER_RATIO
+        # If a pilot run measured 5 % more steps for an effective draw, that is said.
+        time, ratio = self.autocorrelation_time, 1.05
         is_slower = self.table and time > ratio * self.table[0].time
         by = (
             ", by its pilot run (the table's are predicted for a normal distribution)"
@@ -265,7 +266,7 @@ class Plan:
 
     def _table_lines(self) -> list[str]:
         """Return the table of candidates, and what its costs are."""
-        most = settings.MOST_SHOWN_CANDIDATES
+        most = limits.LINES_SHOWN
         # NUTS is no candidate: it is tried once the best of these has been.
         first = "taken" if isinstance(self.kernel, Pair) else "the best of these"
         lines = _table(self.table, first, self.by == "seconds")
@@ -288,7 +289,7 @@ def _table(forecasts: tuple[CandidateForecast, ...], first: str, has_seconds: bo
         first: what the best one is called.
         has_seconds: whether there is a column of seconds.
     """
-    shown, least = forecasts[: settings.MOST_SHOWN_CANDIDATES], settings.LEAST_SHOWN_ERROR
+    shown, least = forecasts[: limits.LINES_SHOWN], 1e-4
     header = ["candidate", "batch", "step", "friction", "sd error", "steps/draw", "passes"]
     rows = [header + ["seconds"] * has_seconds + [""]]
     for forecast in shown:

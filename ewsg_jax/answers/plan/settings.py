@@ -65,25 +65,12 @@ TRUSTED_CORRECTION = 4.0
 """Errors of a corrected covariance, in multiples of the tolerance, above which the mode's own
 covariance is taken for the coordinates; set by hand.
 """
-SETTLED_VARIANCE_RATIO = 4.0
-"""Factor between two metrics' variances above which they differ: that of draws around the mode from
-the mode's own, which then is no answer, and those of two windows of a warm-up. Judged by twelve
-groups of 3 and of 60 rows against quadrature (`tests/answers/plan/test_warm_up.py`).
-"""
-FAR_MEAN = 2.0
-"""Distance of a mean from the mode, in sds, above which the normal approximation is given up:
-`check` corrects no mean that is farther off.
-"""
 
 # What a candidate costs, and which are compared.
 
 STEP_COST_ROWS = 64
 """Rows that a step costs in addition to its own, for each chain, on a CPU; set by hand.
 `benchmarks/answers/plan_against_grid.py` shows the plans with and without it.
-"""
-TABLE_COST = 4
-"""Rows that a row of SAGA costs if its table holds whole gradients: they are read and written. By
-hand, for models that are not of linear predictors.
 """
 PREDICTED_BIAS_SHARE = 0.5
 """Part of the tolerance that a predicted bias may take; Monte Carlo error takes the rest. An equal
@@ -98,8 +85,6 @@ CHEAP_ROWS = 10**9
 about a second, less than compiling what compares them (item response,
 `benchmarks/answers/models.py`).
 """
-CHEAP_NUMBERS = 2 * 10**11
-"""The same in evaluations times parameters: a row of a network is not as cheap."""
 UNIFORM_NOISE_RATIO = 1 / 8
 """Noise of control variates over the number of rows, up to which plain minibatches are not
 measured: in regressions, counts, softmaxes and hierarchies their noise is 1.2 to 1.9 times that
@@ -192,8 +177,6 @@ MIN_BATCHES_IN_DATA = 16
 """Minibatches in the data from which a window takes them: rows that are fetched cost more than rows
 in order. Set by hand.
 """
-NUM_WINDOW_NOISE_DRAWS = 64
-"""Draws at which that noise is measured; set by hand."""
 WARM_UP_FRICTION = 1.0
 """Friction, in units of the metric, if nothing is forecast: half of critical damping."""
 WARM_UP_LARGEST_STEP = 0.5
@@ -365,13 +348,5 @@ compiling; set by hand.
 """
 TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
-SLOWER_RATIO = 1.05
-"""Ratio of the steps per effective draw to the table's, above which `print(plan)` says that a pilot
-run measured them; set by hand.
-"""
-LEAST_SHOWN_ERROR = 1e-4
-"""Relative error below which the table prints "<0.01 %"."""
 MOST_SHOWN_RHAT = 1e3
 """R-hat above which it is printed as "above 1,000"."""
-MOST_SHOWN_CANDIDATES = 12
-"""Rows of the table that `print(plan)` shows."""

@@ -23,7 +23,7 @@ from ewsg_jax.answers.plan.minibatch_noise import measure_noise
 from ewsg_jax.answers.plan.request import PlanRequest
 from ewsg_jax.answers.plan.stiff_directions import stiffest_direction
 from ewsg_jax.answers.plan.whitening import Whitening
-from ewsg_jax.base import rng
+from ewsg_jax.base import limits, rng
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Key
 from ewsg_jax.gradients._protocol import GradientEstimator
@@ -58,7 +58,7 @@ class WarmUp(NamedTuple):
     @property
     def is_curved(self) -> bool:
         """Whether longer windows do not help, and no metric fits well: the posterior is curved."""
-        return not self.why_not_settled and self.variance_ratio > settings.SETTLED_VARIANCE_RATIO
+        return not self.why_not_settled and self.variance_ratio > check_settings.MAX_VARIANCE_RATIO
 
     @property
     def notes(self) -> list[str]:
@@ -171,8 +171,9 @@ def far_from_normal(key: Key, request: PlanRequest, whitening: Whitening) -> str
         return ""
     metric = least_fisher_metric(flat, fresh.first, fresh.second, whitening.covariance)
     shifts = np.abs(metric.covariance @ fresh.mean.mean(0)) / np.sqrt(np.diag(metric.covariance))
-    is_settled = metric.variance_ratio <= settings.SETTLED_VARIANCE_RATIO
-    if is_settled and shifts.max() <= settings.FAR_MEAN:
+    is_settled = metric.variance_ratio <= check_settings.MAX_VARIANCE_RATIO
+    # `check` corrects no mean that is farther off.
+    if is_settled and shifts.max() <= check_settings.MAX_MEAN_SHIFT:
         return ""
     return (
         f"variances are off by a factor of up to {metric.variance_ratio:.3g}, means by up to "
@@ -261,7 +262,7 @@ def _after_window(
     center = previous.layout.tree(metric.center)
     # Windows end if the change is small, or does not get smaller with longer ones.
     is_falling = metric.variance_ratio <= settings.FALLING_RATIO * warm.variance_ratio
-    limit = settings.SETTLED_VARIANCE_RATIO if is_falling else np.inf
+    limit = check_settings.MAX_VARIANCE_RATIO if is_falling else np.inf
     num_lost = int(np.sum(~is_inside))
     return WarmUp(
         whitening=Whitening.from_chains(request.mode, center, metric.covariance),
@@ -324,7 +325,7 @@ def _num_kept(size: int) -> int:
     num_chains = settings.NUM_PILOT_CHAINS
     kept = (
         max(settings.FEWEST_WINDOW_DRAWS, -(-2 * size // num_chains))
-        if size <= check_settings.MAX_DENSE_DIMENSION
+        if size <= limits.MAX_DENSE_DIMENSION
         else settings.LOW_RANK_WINDOW_DRAWS
     )
     return int(np.clip(settings.MOST_WINDOW_NUMBERS // (num_chains * size), 8, kept))
@@ -355,7 +356,7 @@ def _estimator(request: PlanRequest, warm: WarmUp) -> tuple[GradientEstimator, i
             request.posterior, batch_size=size, center=whitening.center, rows=rows
         )
 
-    places = warm.places(settings.NUM_WINDOW_NOISE_DRAWS)
+    places = warm.places(64)
     for rows in _row_schemes(request, whitening):
         noise = measure_noise(of_size(least, rows), least, whitening, places, request.data)
         # Noise s²/b adds h s²/(2 γ b) to a variance of 1.
