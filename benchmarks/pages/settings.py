@@ -65,8 +65,8 @@ def table(result: dict[str, dict[str, Any]]) -> str:
             if any(effect(entry[label]) for label in FACTORS if label in entry)
         ]
         parts.append(
-            f"**{room}** (cases: {len(CASES[room])}). Settings: {len(names_of(room))}; read by a "
-            f"case: {len(read)}; that matter: {len(rows)}."
+            f"**{room}** (cases: {len(CASES[room])}). Settings that were measured: "
+            f"{len(settings)}; read by a case: {len(read)}; that matter: {len(rows)}."
         )
         if rows:
             parts.append(as_table(["setting", "value", *FACTORS], rows))
