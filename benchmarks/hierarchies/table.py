@@ -110,6 +110,7 @@ def text(records: Records) -> str:
     right = [*exact, *_fine(solved)]
     alarms = _share(len(_called(right, "wrong")), len(right))
     row("exact draws and right runs called wrong", alarms, "0", "1 of 100")
+    row("exact draws called right", _share(len(_called(exact, "right")), len(exact)), "", "")
     little = [each for each in _fine(judged) if each["way"] != "exact"]
     alarms = _share(len(_called(little, "wrong")), len(little))
     row("draws biased by less, called wrong", alarms, "", "")
