@@ -77,6 +77,25 @@ def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:
     return float(np.linalg.eigvalsh(curvature)[-1])
 
 
+def traces(
+    of: PotentialSpec, mass: Mass, position: Position, places: np.ndarray, data: Data
+) -> np.ndarray:
+    """Return an unbiased estimate of the trace of Lᵀ∇²V L at each place, shape (places,): the
+    products vᵀLᵀ∇²V L v for random signs v, which are exact if the matrix is diagonal.
+
+    Args:
+        of: the potential.
+        mass: its factor is L.
+        position: the mode.
+        places: positions less the mode, flat, shape (places, d).
+        data: the rows.
+    """
+    signs = np.random.default_rng(7).choice([-1.0, 1.0], places.shape)
+    dtype = np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(position)]).dtype
+    images = _images(of, mass.factor, position, places, signs.astype(dtype), data)
+    return np.sum(signs * np.asarray(images, float), axis=1)
+
+
 @Compiled
 def _images(
     of: PotentialSpec, factor: Any, position: Position, places: Array, vectors: Array, data: Data

@@ -18,6 +18,7 @@ from ewsg_jax.answers.plan.minibatch_noise import measure_noise
 from ewsg_jax.answers.plan.request import PlanRequest
 from ewsg_jax.answers.plan.run_requirements import RunRequirements, burn_in_steps, steps_for_ess
 from ewsg_jax.answers.plan.scheme_errors import SchemeForecast, scheme_forecasts
+from ewsg_jax.answers.plan.shared_scale import SharedShift, measure_shared_shift
 from ewsg_jax.answers.plan.step_time import seconds_per_step
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.typing import Data, Key
@@ -112,6 +113,14 @@ class CandidateTable:
             whitening=self.whitening,
             rows=self._leverage if forecast.candidate.rows == "leverage" else "random",
         )
+
+    @functools.cached_property
+    def _shared_shift(self) -> SharedShift:
+        """What an error of all variances moves: near a mode a mean alone, by its distance."""
+        if not self.whitening.is_from_chains:
+            return SharedShift(self.whitening.mean_shift, 0.0)
+        shift = measure_shared_shift(self.posterior, self.whitening, self._places, self.data)
+        return shift._replace(mean=max(shift.mean, self.whitening.mean_shift))
 
     @functools.cached_property
     def _leverage(self) -> RowProbabilities:
@@ -269,7 +278,10 @@ class CandidateTable:
         # Errors are added: an under-dispersed scheme is not corrected by noise.
         sd_error = scheme.sd_error + largest**0.5 - scheme.variance**0.5
         variance_error = abs(scheme.evaluation_variance - 1) + mean - scheme.variance
-        mean_error = variance_error * self.whitening.mean_shift
+        mean_error = 0.0
+        if variance_error > settings.UNBIASED:
+            mean_error = variance_error * self._shared_shift.mean
+            sd_error += variance_error * self._shared_shift.sd
         evaluations, rows = self._cost(candidate, size, scheme)
         share = self.requirements.bias_share
         limit, why_not = settings.PREDICTED_BIAS_SHARE * self.requirements.tolerance, ""

@@ -44,9 +44,22 @@ PASSES_PER_PILOT_CHAIN = 2_000.0
 """Passes over the data that each chain of a pilot run may take if `max_passes` is not given; set by
 hand.
 """
-ROWS_PER_PILOT_CHAIN = 4e6
-"""Evaluations of a row that such a chain may take, if that is more: few rows are cheap. Set for a
-bent ridge of 200 rows (`tests/answers/plan/test_nuts_fallback.py`).
+ROWS_PER_PILOT_CHAIN = 4e7
+"""Evaluations of a row that such a chain may take, if that is more: few rows are cheap, and the
+plan's seconds bound them. Set by hand; with a tenth of it pilot runs of 2,000 rows of item response
+(`benchmarks/cost/plan_time.py`) were too short to judge.
+"""
+PLAN_SECONDS = 90.0
+"""Seconds that a plan may take if `seconds` is not given; set by hand."""
+PLAN_NUMBERS = 2e6
+"""Rows times parameters up to which it has these seconds; above in proportion. 5,000 rows and 400
+parameters; set by hand.
+"""
+LEAST_SECONDS = 2.0
+"""Seconds that a run of a plan may take at least, when its budget is spent; set by hand."""
+SECONDS_SHARE = 0.5
+"""Part of the seconds that are left which a pilot run may take, and of all which windows may: what
+follows has as many. Set by hand.
 """
 MEMORY_PART = 4
 """The states of all chains may take one part in four of the memory that is free; set by hand."""
@@ -100,10 +113,16 @@ MEASURED_COST_RATIO = 20
 """With `by="seconds"`, costs up to this multiple of the least are measured: rows read in order are
 many times quicker than those at random.
 """
+UNBIASED = 1e-6
+"""Error of a variance, relatively, up to which a scheme counts as exact: rounding in its forecast.
+Nothing is measured then of what such an error moves.
+"""
 NOISE_FLOOR = 1e-3
 """Least value of 1 − κs²/b, and of gradients' variance over the noise of its estimate: below it a
 candidate is far out of tolerance whatever the value.
 """
+TRACED_ROWS = 3e7
+"""Rows of all positions together at which the trace of the curvature is estimated; set by hand."""
 FEW_ROWS_CURVATURE = 1e3
 """Curvature over the posterior's from which a few rows make most of the noise, so that rows are not
 drawn uniformly: all columns of Covertype, whose rare rows a uniform sample lacked.
@@ -231,6 +250,14 @@ before.
 """
 SLOW_PASSES = 40.0
 """Passes over the data of an effective draw, above which NUTS is tried as well; set by hand."""
+NUTS_SECONDS = 10.0
+"""Seconds that compiling and trying NUTS takes: what takes no longer is not given up for it. 9 to
+15 of processor time (`benchmarks/cost/plan_time.py`).
+"""
+NUTS_RUN_RATIO = 4.0
+"""How many times as long the whole run must take for NUTS to be tried in the place of a kernel that
+nothing is against; set by hand.
+"""
 FALLBACK_ROWS = 1_024
 """Rows of a minibatch if no forecast is within tolerance and there are too many rows to take all of
 them; set by hand.
