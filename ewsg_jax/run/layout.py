@@ -159,8 +159,10 @@ def choose_layout(
         most = memory if layout.accelerator else min(memory, limits.SMALL_BYTES)
         steps = min(steps, most // row_bytes)
     steps = int(max(1, steps))
-    # The work of all chains: the batches of a run round alike only if they are compiled alike.
+    # The work of all chains: the batches of a run round alike only if they are compiled alike. Of
+    # steps that count their evaluations the mean is known, if it was measured.
     all_work = work // num_chains * (total_chains or num_chains)
+    all_work = all_work * cost.on_average / cost.per_step
     is_small = (
         all_work <= SMALL_STEP_NUMBERS or all_work * (all_steps or num_steps) <= SHORT_RUN_NUMBERS
     )

@@ -12,6 +12,7 @@ from ewsg_jax.answers.mode.start import Among
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.pilot_run import PilotRun, make_pilot_run
 from ewsg_jax.answers.plan.request import PlanRequest
+from ewsg_jax.answers.plan.run_requirements import ALL_STEPS
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Key, Position
@@ -46,10 +47,12 @@ def pilot_run_of_nuts(
     """
     rounds, num_chains = settings.NUTS_ADAPTATION_ROUNDS, settings.NUM_PILOT_CHAINS
     for_start, for_pilot, *keys = rng.keys_of(key, 2 + rounds)
+    # A number of passes from the first window on, draws that are kept, and moments: windows and
+    # pilot run share a program, which takes longer to compile than most of them run.
     step_size, state, spent, passes = settings.NUTS_FIRST_STEP, None, 0.0, 1.0
     start = starts.subset(for_start, num_chains)
 
-    def kernel_of(passes: float | None) -> Kernel:
+    def kernel_of(passes: float) -> Kernel:
         return nuts(
             request.posterior,
             step_size,
@@ -62,22 +65,24 @@ def pilot_run_of_nuts(
         with request.timed("trials"):
             samples = inner_run(
                 for_round,
-                kernel_of(None),
+                kernel_of(passes),
                 start if state is None else None,
                 request.data_for_runs,
                 settings.NUTS_ADAPTATION_STEPS,
                 stacked=state is None,
                 state=state,
-                keep=None,
+                moments=ALL_STEPS,
+                seconds=request.seconds_of_a_run,
             )
         state = samples.state
         spent += num_chains * samples.data_passes
-        passes = max(1.0, samples.data_passes / settings.NUTS_ADAPTATION_STEPS)
+        passes = max(1.0, samples.data_passes / samples.num_steps)
         if not samples.is_finite.all():
             return None
         acceptance = float(np.mean(samples.acceptance))
         is_near = abs(acceptance - settings.NUTS_ACCEPTANCE) <= settings.NUTS_ACCEPTANCE_ERROR
-        if is_near or spent > request.max_passes * num_chains:
+        is_over = spent > request.max_passes * num_chains
+        if is_near or is_over or not request.has_time_for("steps that adapt that of NUTS"):
             break
         step_size = float(next_step_size(step_size, acceptance, settings.NUTS_ACCEPTANCE))
     assert state is not None

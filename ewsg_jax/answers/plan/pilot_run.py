@@ -53,6 +53,7 @@ class PilotRun(NamedTuple):
         outside: the share of the draws at which the density is 0, which no gradient shows.
         tolerance: the tolerance of the check.
         why_not: why there is no report, in words.
+        is_given_up: whether it was not continued because that takes longer than to try NUTS.
     """
 
     kernel: Kernel
@@ -63,6 +64,7 @@ class PilotRun(NamedTuple):
     outside: Outside = NONE
     tolerance: float = 0.05
     why_not: str = ""
+    is_given_up: bool = False
 
     @property
     def is_outside(self) -> bool:
@@ -165,6 +167,11 @@ class PilotRun(NamedTuple):
             return float("inf")
         return settings.NUM_PILOT_CHAINS * self.num_steps / max(self.report.scores.ess, 1.0)
 
+    @property
+    def step_seconds(self) -> float:
+        """Seconds that a step of all chains took."""
+        return self.samples.run_seconds / self.samples.num_steps
+
     def places(self, count: int, center: Position) -> np.ndarray:
         """Return some of its draws less a center, shape (count or fewer, d)."""
         draws = draws_of(self.samples, None, count)
@@ -200,8 +207,12 @@ def make_pilot_run(
     time: float,
     start: Callable[[Key], Position],
     patience: float = float("inf"),
+    slowest: float = float("inf"),
 ) -> PilotRun:
     """Run a kernel for some hundreds of effective draws, and judge them.
+
+    A run takes a part of the seconds that the plan has left; the draws of one that is cut short are
+    judged by themselves.
 
     Args:
         key: a typed PRNG key.
@@ -211,6 +222,8 @@ def make_pilot_run(
         start: a function of a key that returns the starts of all chains, with a leading axis.
         patience: autocorrelation times over the predicted one up to which a run that is too short
             is continued.
+        slowest: autocorrelation time, in steps, above which it is continued only as long as that
+            takes no longer than to try NUTS.
     """
     for_run, for_start, *for_checks = rng.keys_of(key, 3 + settings.MOST_LENGTHENINGS)
     cost = kernel.evaluations(request.data).on_average
@@ -220,17 +233,30 @@ def make_pilot_run(
     steps = min(steps, max(most_steps, 32))
     with request.timed("trials"):
         request.compiling.wait("check")
-        samples = _run(for_run, request, kernel, steps, burn_in, start=start(for_start))
-        pilot = _judge(for_checks[0], request, kernel, samples, steps - min(burn_in, steps // 2))
+        starts = start(for_start)
+        try:
+            samples = _run(for_run, request, kernel, steps, burn_in, start=starts)
+        except ValueError:  # the time was up during the burn-in
+            burn_in = 0
+            samples = _run(for_run, request, kernel, steps, burn_in, start=starts)
+        pilot = _judge(for_checks[0], request, kernel, samples, min(burn_in, steps // 2))
         for for_check in for_checks[1:]:
             longer = min(settings.PILOT_LENGTHENING * steps, most_steps - steps)
             if not pilot.is_short or longer < steps or pilot.time > patience * time:
                 break
+            seconds = longer * pilot.step_seconds
+            if pilot.time > slowest and seconds > settings.NUTS_SECONDS:
+                return pilot._replace(is_given_up=True)
+            is_cut = samples.num_steps < steps
+            if is_cut or not request.has_time_for("a longer pilot run", seconds):
+                break
             # All that was run until now is burn-in.
             passes, steps = pilot.data_passes, longer
             samples = _run(for_run, request, kernel, steps, 0, state=samples.state)
-            pilot = _judge(for_check, request, kernel, samples, steps)
+            pilot = _judge(for_check, request, kernel, samples, 0)
             pilot = pilot._replace(data_passes=passes + pilot.data_passes)
+        if samples.num_steps < steps:
+            request.has_time_for("a longer pilot run", float("inf"))
     return pilot
 
 
@@ -258,6 +284,7 @@ def _run(
         thin=max(1, (steps - burn_in) // settings.MOST_PILOT_DRAWS),
         state=state,
         moments=ALL_STEPS,
+        seconds=request.seconds_of_a_run,
         # Minibatch noise is a small part of what moves chains: with the same minibatches for all
         # they are still nearly independent.
         shared_minibatch=uses_batches(kernel) and not is_ordered(kernel),
@@ -266,7 +293,7 @@ def _run(
 
 
 def _judge(
-    key: Key, request: PlanRequest, kernel: Kernel, samples: Samples, num_steps: int
+    key: Key, request: PlanRequest, kernel: Kernel, samples: Samples, burn_in: int
 ) -> PilotRun:
     """Return a pilot run with the report of `check`, and the share of draws outside the support.
 
@@ -275,7 +302,7 @@ def _judge(
         request: the posterior.
         kernel: the kernel that was run.
         samples: its draws.
-        num_steps: steps of each chain after its burn-in.
+        burn_in: first steps of each chain, which were not kept.
     """
     tolerance = request.requirements.tolerance
     passes, report, why_not = (
@@ -305,7 +332,7 @@ def _judge(
         kernel=kernel,
         samples=samples,
         report=report,
-        num_steps=num_steps,
+        num_steps=samples.num_steps - burn_in,
         data_passes=passes + outside_support.data_passes,
         outside=outside_support,
         tolerance=tolerance,

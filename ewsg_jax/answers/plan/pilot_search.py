@@ -8,6 +8,7 @@ tried as well if that leaves doubts, or is slow.
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ewsg_jax.answers.plan.candidate_table import best_of, table_for
 from ewsg_jax.answers.plan.candidates import Candidate
 from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.nuts_fallback import pilot_run_of_nuts, why_no_nuts
-from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL, make_pilot_run
+from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL, PilotRun, make_pilot_run
 from ewsg_jax.answers.plan.request import PlanRequest, PlanResult
 from ewsg_jax.answers.plan.run_requirements import burn_in_steps
 from ewsg_jax.answers.plan.stiff_directions import (
@@ -25,13 +26,16 @@ from ewsg_jax.answers.plan.stiff_directions import (
     stiffest_direction,
     stiffest_within_a_step,
 )
-from ewsg_jax.answers.plan.warm_up import WarmUp, run_warm_up
+from ewsg_jax.answers.plan.warm_up import LONGER_WINDOWS, WarmUp, run_warm_up
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Key, Position
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.rows._view import num_rows
+
+MORE_TIME = "a larger seconds= of plan"
+"""What helps if a plan had no time for what may be better."""
 
 
 def choose_by_pilot_runs(
@@ -59,18 +63,56 @@ def choose_by_pilot_runs(
         for program in ("gradients", "curvature"):
             request.compiling.wait(program)
         warm = run_warm_up(first_key, request, whitening)
-        if warm.why_not_settled and second is not None:
+        if (
+            warm.why_not_settled
+            and second is not None
+            and request.has_time_for("a warm-up from the mode", share=settings.SECONDS_SHARE)
+        ):
             warm = _better_of(warm, run_warm_up(second_key, request, second))
-    result, starts = _pilot_runs_in_turn(keys, request, warm, normal)
+    turn = _pilot_runs_in_turn(keys, request, warm, normal, hurries=not why_no_nuts(request))
+    result = turn.result
     if result.report is not None and result.report.mistaken:
         return result
-    if result.doubts or passes_per_draw(request, result) > settings.SLOW_PASSES:
-        result = compare_with_nuts(for_nuts, request, result, warm.whitening, starts)
-    if warm.why_not_settled and result.doubts:
+    is_slow = passes_per_draw(request, result) > settings.SLOW_PASSES
+    run_steps = result.time * request.requirements.ess / request.requirements.num_chains
+    is_long = run_steps * turn.step_seconds > settings.NUTS_RUN_RATIO * settings.NUTS_SECONDS
+    if result.doubts or (is_slow and is_long):
+        nuts = _try_nuts(for_nuts, request, warm.whitening, turn.starts)
+        compared = compare_with_nuts(request, turn, nuts, warm.whitening)
+        if turn.is_given_up and compared.doubts and request.has_time_for("longer pilot runs"):
+            spent = result.data_passes - warm.data_passes
+            turn = _pilot_runs_in_turn(keys, request, warm, normal, hurries=False)
+            result = replace(turn.result, data_passes=turn.result.data_passes + spent)
+            turn = turn._replace(result=result)
+            compared = compare_with_nuts(request, turn, nuts, warm.whitening)
+        result = compared
+    # Of windows that were cut short nothing says that longer ones would not have helped.
+    if warm.why_not_settled and (result.doubts or LONGER_WINDOWS in request.left_out):
         text = f"the warm-up has not settled: {warm.why_not_settled}"
         finding = Finding("warm_up", "doubt", text, ANOTHER_MODEL)
         result = replace(result, findings=(*result.findings, finding))
+    if request.left_out and result.doubts:
+        left_out = " and ".join(request.left_out)
+        text = f"in {request.budget:,.0f} s there was no time for {left_out}"
+        finding = Finding("pilot_run", "doubt", text, MORE_TIME)
+        result = replace(result, findings=(*result.findings, finding))
     return result
+
+
+class Turn(NamedTuple):
+    """What a sequence of pilot runs has found.
+
+    Attributes:
+        result: the kernel of the last one.
+        starts: starts of chains at draws.
+        step_seconds: seconds that a step of all its chains took.
+        is_given_up: whether NUTS is to be tried before they are continued.
+    """
+
+    result: PlanResult
+    starts: Among[Position]
+    step_seconds: float
+    is_given_up: bool
 
 
 def _better_of(first: WarmUp, second: WarmUp) -> WarmUp:
@@ -83,10 +125,23 @@ def _better_of(first: WarmUp, second: WarmUp) -> WarmUp:
 
 
 def _pilot_runs_in_turn(
-    keys: Sequence[Key], request: PlanRequest, warm: WarmUp, normal: Gaussian | None
-) -> tuple[PlanResult, Among[Position]]:
-    """Return the kernel of the last pilot run, and starts of chains at draws: each pilot run is at
-    half the step size of the one before, until one is within tolerance.
+    keys: Sequence[Key],
+    request: PlanRequest,
+    warm: WarmUp,
+    normal: Gaussian | None,
+    *,
+    hurries: bool,
+) -> Turn:
+    """Return the kernel of the last pilot run: each is at half the step size of the one before,
+    until one is within tolerance.
+
+    Args:
+        keys: typed PRNG keys, one for each pilot run.
+        request: the posterior and the candidates.
+        warm: the warm-up.
+        normal: the normal approximation at the mode; None without one.
+        hurries: whether they are given up once an effective draw takes more than `SLOW_PASSES`
+            passes over the data and what comes next takes longer than to try NUTS.
     """
     notes, whitening, data = warm.notes, warm.whitening, request.data
     count = settings.NUM_NOISE_PLACES
@@ -95,8 +150,10 @@ def _pilot_runs_in_turn(
     spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
     is_dense = isinstance(whitening.covariance, np.ndarray)
     patience = settings.SLOW_PILOT_RATIO if is_dense else np.inf
-    least_curvature, halvings = 0.0, 0
+    least_curvature, halvings, step_seconds, is_given_up = 0.0, 0, 0.0, False
     for number, key in enumerate(keys):
+        if result is not None and not request.has_time_for("pilot runs at shorter steps"):
+            break
         for_pilot, for_steps = rng.keys_of(key, 2)
         stiffest = stiffest_direction(request.posterior, whitening, stiff_places, data)
         stiffest = stiffest_within_a_step(
@@ -125,6 +182,8 @@ def _pilot_runs_in_turn(
             forecast = best_of(table)
             kernel, predicted_time = table.kernel(forecast), forecast.time
 
+        evaluations = kernel.evaluations(data).on_average
+        slowest = settings.SLOW_PASSES * num_rows(data) / evaluations if hurries else np.inf
         pilot = make_pilot_run(
             for_pilot,
             request,
@@ -132,8 +191,9 @@ def _pilot_runs_in_turn(
             predicted_time,
             functools.partial(starts.subset, count=settings.NUM_PILOT_CHAINS),
             patience,
+            slowest,
         )
-        spent += pilot.data_passes
+        spent, step_seconds = spent + pilot.data_passes, pilot.step_seconds
         if not pilot.is_wrong:
             starts = pilot.start_among(whitening)
         result = PlanResult(
@@ -148,7 +208,14 @@ def _pilot_runs_in_turn(
             findings=pilot.findings,
         )
         is_slow = pilot.time > patience * predicted_time
+        is_given_up = pilot.is_given_up
         if pilot.is_outside or pilot.is_mistaken or not (pilot.is_wrong or is_slow):
+            break
+        # The next one takes twice as many steps an effective draw.
+        times, seconds = 1 + pilot.is_wrong, pilot.num_steps * pilot.step_seconds
+        if pilot.report is not None and times * pilot.time > slowest:
+            is_given_up = is_given_up or times * seconds > settings.NUTS_SECONDS
+        if is_given_up:
             break
         if pilot.is_wrong:
             least_curvature, halvings = 4 * curvature, halvings + 1
@@ -165,7 +232,7 @@ def _pilot_runs_in_turn(
             "nearest to it"
         )
     assert result is not None
-    return replace(result, notes=tuple(notes)), starts
+    return Turn(replace(result, notes=tuple(notes)), starts, step_seconds, is_given_up)
 
 
 def passes_per_draw(request: PlanRequest, result: PlanResult) -> float:
@@ -174,28 +241,58 @@ def passes_per_draw(request: PlanRequest, result: PlanResult) -> float:
     return result.time * evaluations / num_rows(request.data)
 
 
+class NutsTried(NamedTuple):
+    """What was seen of NUTS.
+
+    Attributes:
+        pilot: its pilot run; None if it was not made.
+        passes_per_step: passes over the data that one of its steps takes.
+        why_not: why there is no pilot run, in words.
+    """
+
+    pilot: PilotRun | None
+    passes_per_step: float
+    why_not: str = ""
+
+
+def _try_nuts(
+    key: Key, request: PlanRequest, whitening: Whitening, starts: Among[Position]
+) -> NutsTried:
+    """Return what a pilot run of NUTS shows, if it can be made.
+
+    Args:
+        key: a typed PRNG key.
+        request: the posterior.
+        whitening: coordinates by the chains of the warm-up.
+        starts: the positions at which chains may start.
+    """
+    if reason := why_no_nuts(request):
+        return NutsTried(None, 0.0, f"NUTS was not tried: {reason}")
+    if not request.has_time_for("NUTS"):
+        return NutsTried(None, 0.0, "NUTS was not tried: there was no time")
+    pilot, passes_per_step = pilot_run_of_nuts(key, request, whitening, starts) or (None, 0.0)
+    if pilot is None or pilot.report is None:
+        return NutsTried(None, 0.0, "NUTS was tried, and its chains diverged")
+    return NutsTried(pilot, passes_per_step)
+
+
 def compare_with_nuts(
-    key: Key,
-    request: PlanRequest,
-    result: PlanResult,
-    whitening: Whitening,
-    starts: Among[Position],
+    request: PlanRequest, turn: Turn, nuts: NutsTried, whitening: Whitening
 ) -> PlanResult:
     """Return a result, or that of NUTS if its pilot run has no doubts and the other has, or if it
     takes fewer passes over the data.
 
     Args:
-        key: a typed PRNG key.
         request: the posterior.
-        result: the kernel that was chosen.
+        turn: what the pilot runs have found.
+        nuts: what was seen of NUTS.
         whitening: coordinates by the chains of the warm-up.
-        starts: the positions at which chains may start.
     """
-    if reason := why_no_nuts(request):
-        return _with_note(result, f"NUTS was not tried: {reason}") if result.doubts else result
-    pilot, passes_per_step = pilot_run_of_nuts(key, request, whitening, starts) or (None, 0.0)
-    if pilot is None or pilot.report is None:
-        return _with_note(result, "NUTS was tried, and its chains diverged")
+    pilot, passes_per_step, why_not = nuts
+    result, starts = turn.result, turn.starts
+    if pilot is None:
+        is_said = result.doubts or "diverged" in why_not
+        return _with_note(result, why_not) if is_said else result
     passes, passes_of_nuts = passes_per_draw(request, result), passes_per_step * pilot.time
     has_doubts = bool(pilot.findings)
     result = replace(result, data_passes=result.data_passes + pilot.data_passes)

@@ -28,7 +28,7 @@ from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.progress import Clock
-from ewsg_jax.base.typing import Data, Key, P
+from ewsg_jax.base.typing import Data, Key, P, Position
 from ewsg_jax.base.warn import warn
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.gradient import wrong_gradient_at
@@ -53,6 +53,7 @@ def plan(
     batch_size: int | None = None,
     memory_limit: int | None = None,
     max_passes: float | None = None,
+    seconds: float | None = None,
     by: Literal["rows", "passes", "seconds"] = "rows",
     mesh: Mesh | None = None,
     check_data: bool = True,
@@ -79,13 +80,16 @@ def plan(
             A mean may be off by twice as many standard deviations.
         num_chains: number of chains of the run.
         mode: the mode, as `find_mode` returned it; None: it is searched for.
-        methods: names of the methods that may be taken; None: splitting, BAOAB, Langevin,
-            semi-implicit and exact dynamics with full, control-variate, SVRG, SAGA and uniform
-            estimates.
+        methods: names of the methods that may be taken; None: BAOAB, which is exact on a normal
+            posterior, with full, control-variate, SVRG, SAGA and uniform estimates. The error of
+            another dynamics is counted, as far as many effects add it up in a scale they share.
         batch_size: rows of a step, at most n; None: what costs least.
         memory_limit: bytes that the states of all chains may take; None: a quarter of what is free.
         max_passes: passes over the data that each chain of a pilot run may take. Default: 2,000, or
-            four million evaluations of a row if that is more.
+            40 million evaluations of a row if that is more.
+        seconds: what the plan may take, but for the work under way then. Default: 90; in
+            proportion for more than two million rows times parameters. What there was no time for
+            is said.
         by: what a run costs: `"rows"` evaluated, and 64 more for each step; `"passes"`, rows alone,
             for likelihoods that take much longer than a step; or `"seconds"`: the best candidate of
             each estimator is run for some steps on this machine (or mesh), a program for each, and
@@ -121,7 +125,8 @@ def plan(
         >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
     """
-    options = {"tolerance": tolerance} | ({} if max_passes is None else {"max_passes": max_passes})
+    bounds = {"max_passes": max_passes, "seconds": seconds}
+    options = {"tolerance": tolerance} | {k: x for k, x in bounds.items() if x is not None}
     _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
     checks.key(key)
     check_posterior(posterior)
@@ -228,6 +233,8 @@ def plan(
                 max_passes
                 or max(settings.PASSES_PER_PILOT_CHAIN, settings.ROWS_PER_PILOT_CHAIN / n)
             ),
+            budget=float(seconds or _seconds_for(n, position)),
+            started=started,
             data_for_runs=data_for_runs,
             mesh=mesh,
             names_methods=methods is not None,
@@ -248,6 +255,12 @@ def plan(
         doubts = "; ".join(planned.doubts)
         warn(f"the plan is not trusted: {_ended(doubts)} What to do: {planned.advice}")
     return planned
+
+
+def _seconds_for(n: int, position: Position) -> float:
+    """Return the seconds that a plan may take, if none are given."""
+    numbers = n * sum(x.size for x in jax.tree.leaves(position))
+    return settings.PLAN_SECONDS * max(1.0, numbers / settings.PLAN_NUMBERS)
 
 
 def _search(key: Key, request: PlanRequest) -> PlanResult:

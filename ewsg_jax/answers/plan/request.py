@@ -1,6 +1,7 @@
 """What the search for a kernel is given (`PlanRequest`), and what it returns (`PlanResult`)."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from jax.sharding import Mesh
 
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidates import Candidate, CandidateForecast
 from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.run_requirements import RunRequirements
@@ -42,12 +44,15 @@ class PlanRequest:
         candidates: the kernels that may be taken.
         requirements: what the run must achieve.
         max_passes: passes over the data that each chain of a pilot run or a window may take.
+        budget: seconds that the plan may take.
+        started: when it began, by `time.perf_counter`.
         data_for_runs: the rows as the user gave them; each run shares them among devices itself.
         mesh: devices that share the rows; None for one.
         names_methods: whether the user named methods.
         step_seconds: seconds of a step of all chains, by estimator, rows, friction and batch size,
             as they are measured.
         seconds: what planning took, by part.
+        left_out: what there was no time for, in words; filled by the search.
         compiling: programs that a thread compiles; each is waited for before it is run.
         clock: shows on a terminal what is under way.
     """
@@ -59,11 +64,14 @@ class PlanRequest:
     candidates: list[Candidate]
     requirements: RunRequirements
     max_passes: float
+    budget: float = math.inf
+    started: float = field(default_factory=time.perf_counter)
     data_for_runs: Data = None
     mesh: Mesh | None = None
     names_methods: bool = False
     step_seconds: dict[tuple[str, str, bool, int], float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     compiling: Ahead = field(default_factory=Ahead)
     clock: Clock = field(default_factory=lambda: Clock(False))
 
@@ -71,6 +79,25 @@ class PlanRequest:
     def num_row_shards(self) -> int:
         """Number of devices that share the rows."""
         return self.requirements.num_row_shards
+
+    @property
+    def seconds_of_a_run(self) -> float | None:
+        """The part of the seconds that are left which a pilot run may take; None for any."""
+        if self.budget == math.inf:
+            return None
+        left = self.started + self.budget - time.perf_counter()
+        return max(left * settings.SECONDS_SHARE, settings.LEAST_SECONDS)
+
+    def has_time_for(self, what: str, seconds: float = 0.0, share: float = 0.0) -> bool:
+        """Return whether this share of the budget is left after these seconds more; if not, note
+        what is left out.
+        """
+        taken = time.perf_counter() - self.started + seconds
+        if taken < (1 - share) * self.budget:
+            return True
+        if what not in self.left_out:
+            self.left_out.append(what)
+        return False
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:

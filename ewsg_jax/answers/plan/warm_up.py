@@ -21,6 +21,7 @@ from ewsg_jax.answers.plan.candidates import Candidate
 from ewsg_jax.answers.plan.metric import least_fisher_metric, metric_of_gradients
 from ewsg_jax.answers.plan.minibatch_noise import measure_noise
 from ewsg_jax.answers.plan.request import PlanRequest
+from ewsg_jax.answers.plan.run_requirements import ALL_STEPS
 from ewsg_jax.answers.plan.stiff_directions import stiffest_direction
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import limits, rng
@@ -34,6 +35,9 @@ from ewsg_jax.run.layout import MOST_STEPS_PER_BLOCK, WORK_PER_BLOCK
 from ewsg_jax.run.sample import inner_run
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
+
+LONGER_WINDOWS = "longer windows of the warm-up"
+"""What a plan leaves out if they take too many of its seconds."""
 
 
 class WarmUp(NamedTuple):
@@ -114,8 +118,13 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
         positions = vector(whitening.center) + places
     thin, steps = _window_steps(positions.shape[1], num_rows(request.data))
     warm, damping = WarmUp(whitening, positions, 0.0, "no window was made"), 1.0
+    seconds: list[float] = []
     for length, for_window in zip(settings.WINDOW_LENGTHS, keys, strict=True):
         for_run, for_gradients = rng.keys_of(for_window, 2)
+        # The first window's time is that of other programs, which still compile, as well.
+        expected = length * min(seconds) if len(seconds) > 1 else 0.0
+        if seconds and not request.has_time_for(LONGER_WINDOWS, expected, settings.SECONDS_SHARE):
+            break
         estimator, batch_size = _estimator(request, warm)
         window = WarmUpWindow(
             estimator=estimator, damping=damping, num_steps=steps * length, thin=thin * length
@@ -124,6 +133,7 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
         if samples is None:
             most = f"max_passes={request.max_passes:,.0f}"
             return warm._replace(why_not_settled=f"{warm.why_not_settled} ({most})")
+        seconds.append(samples.run_seconds / length)
         passes = settings.NUM_PILOT_CHAINS * samples.data_passes
         warm = warm._replace(data_passes=warm.data_passes + passes)
         try:
@@ -238,6 +248,7 @@ def run_window(
         stacked=True,
         burn_in=window.num_steps // 2,
         thin=window.thin,
+        moments=ALL_STEPS,  # as pilot runs have, which share the program
         mesh=request.mesh,
     )
 

@@ -69,6 +69,7 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
     pytest.importorskip("blackjax")
     monkeypatch.setattr(pilot_search, "passes_per_draw", lambda request, result: np.inf)
     monkeypatch.setattr(settings, "FEWEST_PILOT_ESS", 40.0)
+    monkeypatch.setattr(settings, "NUTS_RUN_RATIO", 0.0)
     # Such trials are chance: of one key in five or so that of NUTS is too short to be taken.
     plans = (planned(jax.random.key(seed)) for seed in (4, 5, 6))
     plan = next(each for each in plans if isinstance(each.kernel, Nuts))
@@ -135,6 +136,8 @@ def test_an_interrupted_run_ends_the_call_that_made_it(monkeypatch):
         requirements=SimpleNamespace(tolerance=0.05),
         compiling=SimpleNamespace(wait=lambda name: None),
         timed=lambda name: contextlib.nullcontext(),
+        seconds_of_a_run=None,
+        has_time_for=lambda *_, **__: True,
     )
     whitening = Whitening(jnp.zeros(2), jnp.eye(2), mode=None)  # pyright: ignore[reportArgumentType]
     kernel, full = ewsg.uld(BENT, 0.1, friction=1.0), ewsg.gradients.full(BENT)
