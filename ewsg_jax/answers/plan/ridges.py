@@ -95,23 +95,31 @@ def find_ridges(
     ):
         return Ridges([], [])
     potential = HostPotential(posterior, whitening.center, data, CHUNK_SIZE, lazy=False)
-    if not (potential.of.wide and potential.twice):
+    if not potential.of.wide:
         return Ridges([], [])
     at_center = potential.at(center)
-    most_passes = settings.MOST_RIDGE_ROWS / num_rows(data)
+    try:
+        at_center = at_center._replace(hessian=potential.hessian(at_center))
+    except ValueError:
+        return Ridges([], [])  # no second derivatives
+    most = min(settings.MOST_RIDGE_PASSES, settings.MOST_RIDGE_ROWS / num_rows(data))
     # Those that depend on the others first: they lie along ridges.
     precision = np.linalg.pinv(covariance, hermitian=True)
     level, slow = [], []
     for k in np.argsort(-np.diag(covariance) * np.diag(precision), kind="stable").tolist():
         for side in (1.0, -1.0):
-            if potential.data_passes > most_passes:
+            if potential.data_passes > most:
                 break
             follow = covariance[:, k] / covariance[k, k]
             sd = side * float(whitening.sd[k])
             line = _line(whitening.layout, center, k, sd, bijector)
             if line is None:
                 continue
-            kinds = _kinds(_heights(potential, at_center, Track(k, *line, follow)))
+            try:
+                heights = _heights(potential, at_center, Track(k, *line, follow), most)
+            except ValueError:
+                continue  # no second derivatives at some place
+            kinds = _kinds(heights)
             level += [k] * kinds[0]
             slow += [k] * kinds[1]
     level = sorted(set(level))
@@ -187,9 +195,9 @@ def _kinds(heights: list[float]) -> tuple[bool, bool]:
     return bool(is_level), bool(is_slow and len(heights) == len(settings.RIDGE_SDS))
 
 
-def _heights(potential: HostPotential, center: Point, line: Track) -> list[float]:
+def _heights(potential: HostPotential, center: Point, line: Track, most: float) -> list[float]:
     """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one side,
-    as far as it is known; empty if it falls fast.
+    as far as it is known with `most` passes over the data; empty if it falls fast.
     """
     middle = _profile(potential, center, line.number, np.inf)
     if middle is None or not np.isfinite([line.values, line.log_rates]).all():
@@ -203,6 +211,8 @@ def _heights(potential: HostPotential, center: Point, line: Track) -> list[float
     for distance, value, log_rate in zip(
         distances, line.values[1:], line.log_rates[1:], strict=True
     ):
+        if potential.data_passes > most:
+            break
         start = _ahead(potential, known, line, value)
         # Farther out, a slow tail holds little, too.
         is_near = distance <= settings.TAIL_DISTANCES[0] * 1.001
@@ -223,7 +233,7 @@ def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, lowest: floa
     point = potential.at(flat)
     if not point.is_finite():
         return False
-    _, decrease, log_determinant = _newton_step(point, k)
+    _, decrease, log_determinant = _newton_step(potential, point, k)
     height = -(point.value - 2 * decrease) - log_determinant / 2
     return bool(height < lowest)
 
@@ -254,7 +264,7 @@ def _ahead(
     for guess in guesses:
         flat = np.array(guess)
         flat[k] = value
-        point = potential.at(flat) if np.isfinite(flat).all() else None
+        point = potential.at(flat, may_be_rejected=True) if np.isfinite(flat).all() else None
         if point is not None and point.is_finite():
             points.append(point)
     return min(points, key=lambda point: point.value, default=None)
@@ -267,13 +277,13 @@ def _profile(potential: HostPotential, point: Point, k: int, lowest: float) -> P
     for _ in range(settings.RIDGE_STEPS):
         if not point.is_finite():
             return None
-        step, decrease, log_determinant = _newton_step(point, k)
+        step, decrease, log_determinant = _newton_step(potential, point, k)
         if decrease <= settings.RIDGE_ACCURACY:
             height = -point.value - log_determinant / 2
             is_known = np.isfinite(log_determinant) and height >= -lowest
             return Profile(point.flat, float(height)) if is_known else None
         for halvings in range(settings.RIDGE_HALVINGS):
-            ahead = potential.at(point.flat + 0.5**halvings * step)
+            ahead = potential.at(point.flat + 0.5**halvings * step, may_be_rejected=True)
             if ahead.is_finite() and ahead.value < point.value:
                 break
         else:
@@ -282,14 +292,15 @@ def _profile(potential: HostPotential, point: Point, k: int, lowest: float) -> P
     return None
 
 
-def _newton_step(point: Point, k: int) -> tuple[np.ndarray, float, float]:
+def _newton_step(potential: HostPotential, point: Point, k: int) -> tuple[np.ndarray, float, float]:
     """Return the step of Newton's method with coordinate k fixed, shape (d,), by how much a
     quadratic falls with it, and the log determinant of the others' Hessian; infinite if that is not
     positive definite, and then the step is along its eigenvectors all the same.
     """
-    assert point.hessian is not None
     others = np.arange(len(point.flat)) != k
-    gradient, hessian = point.gradient[others], point.hessian[np.ix_(others, others)]
+    gradient = point.gradient[others]
+    matrix = potential.hessian(point) if point.hessian is None else point.hessian
+    hessian = matrix[np.ix_(others, others)]
     scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(hessian)), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
     sizes = np.maximum(np.abs(values), limits.FLOAT64_ROUNDING * np.abs(values).max())

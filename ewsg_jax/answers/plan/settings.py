@@ -346,12 +346,14 @@ RIDGE_SDS = (10.0, 100.0, 1_000.0, 10_000.0)
 apart: what tends to a power as 1/t is within 0.02 of it between the last two
 (`tests/answers/plan/test_ridges.py`).
 """
-RIDGE_DISTANCE_RATIO = 10.0**0.25
+RIDGE_DISTANCE_RATIO = 10.0**0.5
 """Factor from one place on a ridge to the next, so that a search finds it again; set by hand."""
 RIDGE_STEPS = 30
 """Steps of Newton's method at one distance; set by hand."""
 RIDGE_HALVINGS = 12
 """Halvings of such a step; set by hand."""
+MOST_RIDGE_PASSES = 1_000
+"""Passes over the data after which ridges are given up: half of what a pilot chain may take."""
 MOST_RIDGE_ROWS = 2 * 10**8
 """Evaluations of a row after which no other line is started: some tenths of a second; set by hand.
 """

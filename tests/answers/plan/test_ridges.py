@@ -151,7 +151,7 @@ def test_a_power_is_found_and_one_up_to_3_is_named(name):
     line = room._line(whitening.layout, center.flat, 0, float(whitening.sd[0]), None)
     assert line is not None
     track = room.Track(0, *line, covariance[0] / covariance[0, 0])
-    heights = room._heights(potential, center, track)
+    heights = room._heights(potential, center, track, 1_000)
     assert abs(-np.diff(heights)[-1] / np.log(10) - power) < 0.02
 
 
