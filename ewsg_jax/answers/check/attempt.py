@@ -12,6 +12,13 @@ import numpy as np
 from ewsg_jax.answers.check import settings, stein
 from ewsg_jax.answers.check.affine import ModeMetric, metric_of
 from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments, too_wide
+from ewsg_jax.answers.check.centred import (
+    in_centred,
+    in_position,
+    moments_of_position,
+    pulled_back,
+    with_marginals_of_scales,
+)
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws, draws_of
@@ -121,15 +128,16 @@ def _gradients(request: CheckRequest, attempt: int, moves: int, draws: Draws) ->
         moves: how often the draws were moved.
         draws: the positions at which gradients are evaluated.
     """
-    return fresh_gradients(
+    fresh = fresh_gradients(
         jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * attempt + moves),
         request.posterior,
-        draws,
+        in_position(draws),
         request.data,
         request.batch_size,
         request.rows,
         request.temperature,
     )
+    return pulled_back(draws, fresh)
 
 
 def _support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[Finding]:
@@ -177,7 +185,7 @@ def _analyse(
         draws = draws._replace(num_groups=min(draws.num_groups, scores.num_blocks))
     distance = float(np.hypot(scores.distance, scores.hidden))
     correction = Correction(draws.flat, fresh.first, fresh.second, distance, draws.num_groups)
-    return Analysis(draws, scores, correction)
+    return Analysis(draws, fresh.mean, scores, correction)
 
 
 def _report(
@@ -198,8 +206,11 @@ def _report(
         first: gradients at the draws that are used.
         findings: what is known of the places of the draws.
     """
-    metric = None if request.mode is None else metric_of(request.mode, request.temperature)
-    here = _analyse(request.error_rate, draws, first, metric)
+    judged, gradients_there = in_centred(request.posterior, draws, first, request.temperature)
+    metric = None
+    if request.mode is not None and judged is draws:
+        metric = metric_of(request.mode, request.temperature)
+    here = _analyse(request.error_rate, judged, gradients_there, metric)
     rhat, worst = worst_rhat(draws.values)
     apart = np.zeros((2, draws.size))
     if rhat > CONVERGED:
@@ -212,10 +223,11 @@ def _report(
     if not (edge or is_apart):
         gradients = functools.partial(_gradients, request, number)
         end, passes = move_draws(here, gradients, functools.partial(_analyse, request.error_rate))
-    moments = end.correction.moments
+    moments = moments_of_position(end)
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
-        moments = moments.with_doubt_of(here.correction.moments)
+        moments = moments.with_doubt_of(moments_of_position(here))
+    moments = with_marginals_of_scales(moments, here)
     if rhat > CONVERGED:
         moments = moments.with_chains_apart(apart, len(draws.values))
     # Impossible draws first: then no number that follows means anything.
@@ -250,6 +262,7 @@ def _report(
         apart=draws.names[worst],
         data_passes=first.data_passes + passes,
         tolerance=request.tolerance,
+        draws=draws,
         analyses=(here,) if end is here else (here, end),
         moments=moments,
         findings=tuple(findings),

@@ -14,6 +14,7 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
+from ewsg_jax.hierarchy.centring import Centring
 from ewsg_jax.run.samples import Samples, diverged_of
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly
@@ -41,6 +42,8 @@ class Draws(NamedTuple):
         lost: which chains were left out and when they diverged, in words; empty if none was.
         is_cut: whether a chain diverged after its first draw, or half of all chains or more did at
             any time: a part of the posterior may be cut off (`verdict.without_a_part`).
+        centring: the map from the coordinates of `values` to the position; None if these are its
+            own.
     """
 
     values: np.ndarray
@@ -54,6 +57,7 @@ class Draws(NamedTuple):
     num_groups: int
     lost: str = ""
     is_cut: bool = False
+    centring: Centring | None = None
 
     @classmethod
     def at(cls, values: np.ndarray, layout: Layout) -> "Draws":

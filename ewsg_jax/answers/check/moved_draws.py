@@ -26,11 +26,13 @@ class Analysis(NamedTuple):
 
     Attributes:
         draws: the draws, as they are or moved.
+        gradients: gradients of V/T at them, shape (draws, d), in the order of `draws.flat`.
         scores: Stein's identities at them.
         correction: the regression that gives moments of the target.
     """
 
     draws: Draws
+    gradients: np.ndarray
     scores: Scores
     correction: Correction
 

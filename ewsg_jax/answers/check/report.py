@@ -9,6 +9,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import between
+from ewsg_jax.answers.check.centred import in_coordinates_of, in_position
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.draws import Draws, draws_of, like
 from ewsg_jax.answers.check.function_values import values_at
@@ -90,6 +91,7 @@ class Report:
         apart: the name of that coordinate.
         data_passes: the cost of the gradients, in passes over the data.
         tolerance: the tolerance that `check` was given.
+        draws: the draws that were used.
         findings: what is wrong with the model, or with the places of draws, and notes on it.
         kinetic: the kinetic temperature of the run over that of the target; None without `kernel=`.
         no_kinetic: why it is unknown for the kernel that was given; else empty.
@@ -111,6 +113,7 @@ class Report:
     apart: str
     data_passes: float
     tolerance: float
+    draws: Draws = field(repr=False)
     analyses: tuple[Analysis, ...] = field(repr=False)
     moments: TargetMoments = field(repr=False)
     findings: tuple[Finding, ...] = ()
@@ -130,11 +133,6 @@ class Report:
         it was not.
         """
         return self._verdict.text
-
-    @property
-    def draws(self) -> Draws:
-        """The draws that were used."""
-        return self.analyses[0].draws
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -273,7 +271,7 @@ class Report:
                 (`report.not_corrected`).
         """
         checks.function("function", function, "(position) -> pytree of arrays")
-        values = [values_at(analysis.draws, function) for analysis in self.analyses]
+        values = [values_at(in_position(analysis.draws), function) for analysis in self.analyses]
         self._check_corrected("expectation")
         results = []
         for leaves in zip(*(at_draws.leaves for at_draws in values), strict=True):
@@ -316,15 +314,17 @@ class Report:
         if moved.layout != self.draws.layout:
             raise ValueError("samples must be of the position that was checked; got others")
         self._check_corrected("correct")
-        right = self.moments
+        checked = self.analyses[0].draws
+        right = self.moments if checked.centring is None else self.analyses[-1].correction.moments
         to = between(
-            self.draws.flat,
+            checked.flat,
             right.mean,
             right.sd**2 if right.covariance is None else right.covariance,
         )
+        values = in_position(in_coordinates_of(checked, moved).moved(to)).values
         if not isinstance(samples, Samples):
-            return like(samples, to(moved.values), moved.chains)
-        draws = like(samples.draws, to(moved.values), moved.chains)
+            return like(samples, values, moved.chains)
+        draws = like(samples.draws, values, moved.chains)
         return replace(samples, draws=draws, moments=None)
 
     def worst(self, count: int = 12) -> np.ndarray:

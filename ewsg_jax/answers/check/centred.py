@@ -1,0 +1,212 @@
+"""Draws of a hierarchy in partially centred coordinates, in which identities see its scales.
+
+In the coordinates in which a hierarchy is written, the gradient of a scale at fixed effects has a
+standard deviation of √(2J) for J effects. That noise says nothing of the scale and hides its bias.
+In coordinates in which the effects do not depend on the scale it is gone. Stein's identities hold
+in any coordinates, so draws and gradients are mapped and judged there.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.correction import TargetMoments
+from ewsg_jax.answers.check.crossfit import TINY
+from ewsg_jax.answers.check.draws import Draws
+from ewsg_jax.answers.check.gradients import FreshGradients
+from ewsg_jax.answers.check.marginals import marginal_of
+from ewsg_jax.answers.check.moved_draws import Analysis
+from ewsg_jax.base.compiling import QUICK
+from ewsg_jax.base.typing import Array
+from ewsg_jax.hierarchy.centring import Centring
+from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
+from ewsg_jax.hierarchy.effects import levels_of
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.vectors.row_subsets import evenly
+
+Program = Callable[..., Array]
+
+
+def in_centred(
+    posterior: Posterior, draws: Draws, fresh: FreshGradients, temperature: float
+) -> tuple[Draws, FreshGradients]:
+    """Return draws and gradients in partially centred coordinates; as they are without a hierarchy.
+
+    Args:
+        posterior: the target, whose prior shows which coordinates are effects.
+        draws: the draws, in the coordinates of the position.
+        fresh: gradients at them.
+        temperature: T of the target exp(−V/T).
+    """
+    centring = _centring(posterior, draws, fresh, temperature)
+    if centring is None:
+        return draws, fresh
+    moved = _in(centring, draws)
+    pulled = pulled_back(moved, fresh)
+    is_finite = np.isfinite(moved.values).all() and pulled.is_finite
+    return (moved, pulled) if is_finite else (draws, fresh)
+
+
+def in_coordinates_of(others: Draws, draws: Draws) -> Draws:
+    """Return draws, in the coordinates of the position, in those of others."""
+    return draws if others.centring is None else _in(others.centring, draws)
+
+
+def in_position(draws: Draws) -> Draws:
+    """Return draws in the coordinates of the position."""
+    if draws.centring is None:
+        return draws
+    values = _over_chains(_to_position, draws.centring, draws.values)
+    return draws._replace(values=values, centring=None)
+
+
+def pulled_back(draws: Draws, fresh: FreshGradients) -> FreshGradients:
+    """Return gradients by the position, at draws in other coordinates, as gradients by these."""
+    if draws.centring is None:
+        return fresh
+    dtype = jnp.result_type(float, *draws.layout.dtypes)
+    flat = jnp.asarray(draws.flat, dtype)
+
+    def pulled(gradients: np.ndarray) -> np.ndarray:
+        at_draws = _pulled_back(draws.centring, flat, jnp.asarray(gradients, dtype))
+        return np.asarray(at_draws, np.float64)
+
+    first = pulled(fresh.first)
+    second = first if fresh.first is fresh.second else pulled(fresh.second)
+    return fresh._replace(first=first, second=second)
+
+
+def moments_of_position(analysis: Analysis) -> TargetMoments:
+    """Return moments of the target in the coordinates of the position, with errors.
+
+    Those of effects are expectations of functions of the other coordinates. No covariance is known.
+    """
+    moments, draws = analysis.correction.moments, analysis.draws
+    if draws.centring is None:
+        return moments
+    effects = draws.centring.effects
+    values = in_position(draws).flat[:, effects]
+    mean, mean_error = analysis.correction.expectation(values)
+    square, square_error = analysis.correction.expectation((values - mean) ** 2)
+    # How far one correction goes, as for coordinates.
+    variance = np.maximum(values.var(0), TINY**2)
+    low, high = settings.MIN_VARIANCE_RATIO * variance, settings.MAX_VARIANCE_RATIO * variance
+    bounded = np.clip(square, low, high)
+    error = np.hypot(square_error, mean_error**2) + np.abs(square - bounded)
+    most = settings.MAX_SDS
+    relative = np.clip(error / 2 / np.minimum(bounded, variance), settings.MIN_ERROR, most)
+    sd = np.sqrt(bounded)
+    replaced = []
+    for of_all, of_effects in zip(
+        moments[:4],
+        (mean, sd, np.clip(mean_error, settings.MIN_ERROR * sd, most * sd), relative),
+        strict=True,
+    ):
+        replaced.append(of_all.copy())
+        replaced[-1][effects] = of_effects
+    return TargetMoments(*replaced, covariance=None)
+
+
+def with_marginals_of_scales(moments: TargetMoments, analysis: Analysis) -> TargetMoments:
+    """Return moments with those of scales from their mean gradients.
+
+    Args:
+        moments: moments of the target in the coordinates of the position.
+        analysis: draws that were not moved, and gradients at them.
+    """
+    draws, gradients = analysis.draws, analysis.gradients
+    if draws.centring is None:
+        return moments
+    mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
+    flat, position = draws.flat, in_position(draws).flat[0]
+    for k in draws.centring.scales(position):
+        marginal = marginal_of(flat[:, k], gradients[:, k], draws.num_groups)
+        if np.isfinite(marginal.sd):
+            mean[k], sd[k] = marginal.mean, marginal.sd
+        least, most = settings.MIN_ERROR, settings.MAX_SDS
+        mean_error[k] = sd[k] * np.clip(marginal.mean_error / sd[k], least, most)
+        sd_error[k] = np.clip(marginal.sd_error, least, most)
+    return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance)
+
+
+def _in(centring: Centring, draws: Draws) -> Draws:
+    values = _over_chains(_to_coordinates, centring, draws.values)
+    return draws._replace(values=values, centring=centring)
+
+
+def _centring(
+    posterior: Posterior, draws: Draws, fresh: FreshGradients, temperature: float
+) -> Centring | None:
+    """Return the coordinates in which effects depend least on their scales; None without any."""
+    layout, flat = draws.layout, draws.flat
+    if min(dtype.itemsize for dtype in layout.dtypes) < 4:
+        return None
+    prior = VectorPrior(posterior.log_prior, layout)
+    levels = levels_of(prior, flat[evenly(len(flat), settings.HIERARCHY_POINTS)])
+    if not levels:
+        return None
+    dtype = jnp.result_type(float, *layout.dtypes)
+    zero = jnp.zeros(draws.size, dtype)
+    centring = Centring(
+        hierarchy=Hierarchy(prior, levels),
+        information=zero,
+        pull=zero,
+        center=jnp.asarray(flat.mean(0), dtype),
+        width=jnp.asarray(np.maximum(flat.std(0), TINY), dtype),
+    )
+    in_prior = _over_chains(_conditionals, centring, draws.values).reshape(-1, 2, draws.size)
+    mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
+    # What else pulls at an effect, by a regression of its gradient without the prior's.
+    others = fresh.mean - (flat - mean) / width**2
+    off = flat - flat.mean(0)
+    information = (off * others).mean(0) / np.maximum((off**2).mean(0), TINY**2)
+    information = np.maximum(information, 0.0)
+    pull = information * flat.mean(0) - others.mean(0)
+    share = (1 / (1 + information * width**2)).mean(0)[centring.effects]
+    if not np.isfinite(pull).all() or not share.max() > settings.MIN_PRIOR_SHARE:
+        return None
+    # In units of the prior at temperature 1, whose widths the map takes.
+    return dataclasses.replace(
+        centring,
+        information=jnp.asarray(temperature * information, dtype),
+        pull=jnp.asarray(temperature * pull, dtype),
+    )
+
+
+def _over_chains(program: Program, centring: Centring, values: np.ndarray) -> np.ndarray:
+    """Return what a program gives at draws (chain, draw, d), float64."""
+    dtype = jnp.result_type(float, *centring.hierarchy.prior.layout.dtypes)
+    flat = jnp.asarray(values.reshape(-1, values.shape[-1]), dtype)
+    result = np.asarray(program(centring, flat), np.float64)
+    return result.reshape(*values.shape[:2], *result.shape[1:])
+
+
+def _program(function: Program) -> Program:
+    """Return a compiled program that maps a function of a centring and vectors over many."""
+
+    def over_draws(centring: Centring, *vectors: Array) -> Array:
+        return jax.vmap(functools.partial(function, centring))(*vectors)
+
+    return jax.jit(over_draws, compiler_options=QUICK)
+
+
+def _position(centring: Centring, flat: Array) -> Array:
+    return centring.position_of(flat)[0]
+
+
+@_program
+def _pulled_back(centring: Centring, flat: Array, gradient: Array) -> Array:
+    """Return Jᵀg − ∇ log|det J| at a vector u, with J = ∂θ/∂u."""
+    # Both by one backward pass.
+    (_, log_det), pull = jax.vjp(centring.position_of, flat)
+    return pull((gradient, -jnp.ones_like(log_det)))[0]
+
+
+_to_position, _to_coordinates, _conditionals = map(
+    _program, (_position, Centring.coordinates_of, Centring.conditionals)
+)

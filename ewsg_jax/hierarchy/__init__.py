@@ -1,0 +1,1 @@
+"""Hierarchical priors: effects whose prior width is another parameter, and their centring."""
