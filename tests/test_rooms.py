@@ -10,8 +10,8 @@ import ewsg_jax as ewsg
 
 PACKAGE = Path(ewsg.__file__).parent
 CORE = (
-    "base rows bijectors bounds posterior vectors models gradients dynamics kernels metropolis "
-    "methods"
+    "base rows bijectors bounds posterior vectors hierarchy models gradients dynamics kernels "
+    "metropolis methods"
 )
 RUN = "model_checks draws run"
 ANSWERS = "answers.mode answers.forecast answers.check answers.halve answers.plan"

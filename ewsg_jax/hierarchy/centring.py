@@ -18,6 +18,7 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
 from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, conditional
+from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.layout import Layout
 
 LEAST_CHANGE = 1e-3
@@ -32,8 +33,8 @@ class Centring(Bijector):
         hierarchy: the prior and its levels of effects.
         information: I of each coordinate, shape (d,); only those of effects are used.
         pull: b of each coordinate, shape (d,).
-        center, width: values and widths that effects may have, shape (d,), at which the prior is
-            differentiated.
+        center: values that effects may have, shape (d,).
+        width: widths that they may have, shape (d,), at which the prior is differentiated.
     """
 
     hierarchy: Hierarchy = static()
@@ -89,14 +90,17 @@ class Centring(Bijector):
             flat: a vector θ at which widths are differentiated, shape (d,).
         """
         # A random combination: no two widths cancel.
-        weights = np.random.default_rng(0).uniform(0.5, 1.5, len(flat))
+        weights = jnp.asarray(np.random.default_rng(0).uniform(0.5, 1.5, len(flat)))
 
         def widths(flat: Array) -> Array:
-            return weights @ jnp.log(self.conditionals(flat)[1])
+            return jnp.dot(weights, jnp.log(self.conditionals(flat)[1]))
 
         of_scales = np.array(jax.grad(widths)(jnp.asarray(flat, self.width.dtype)))
         of_scales[self.effects] = 0.0
         return np.flatnonzero(np.abs(of_scales) > LEAST_CHANGE)
+
+    def __repr__(self) -> str:
+        return f"centring({len(self.effects)} effects)"
 
     @property
     def effects(self) -> np.ndarray:
@@ -123,6 +127,14 @@ class Centring(Bijector):
         )
         share = 1 / (1 + information * width**2)
         return share * (mean + width**2 * pull), width * jnp.sqrt(share)
+
+
+def centring_of(posterior: Posterior) -> Centring | None:
+    """Return the map by which a posterior is expressed in such coordinates; None if by none."""
+    # A posterior holds functions in a wrapper of its own.
+    log_prior = getattr(posterior.log_prior, "function", posterior.log_prior)
+    bijector = getattr(log_prior, "bijector", None)
+    return bijector if isinstance(bijector, Centring) else None
 
 
 def _flat(position: Position) -> Array:

@@ -1,7 +1,7 @@
 """Conditional means and widths of effects in the prior, by its gradients alone.
 
-Given all that is not normal the log prior f is quadratic in the effects, so differences of gradients
-give its second derivatives, without error but rounding.
+Given all that is not normal the log prior f is quadratic in the effects, so differences of
+gradients give its second derivatives, without error but rounding.
 """
 
 from collections.abc import Callable
@@ -71,8 +71,9 @@ def conditional(
         hierarchy: the prior and its levels.
         number: the number of the level, 0 for the lowest.
         flat: a vector (d,), of which the effects of this level and of those below are not used.
-        center, width: values and widths that effects may have, shape (d,): gradients are evaluated
-            at center − width and center + width.
+        center: values that effects may have, shape (d,).
+        width: widths that they may have, shape (d,): gradients are evaluated at center − width and
+            at center + width.
     """
     places = jnp.asarray(hierarchy.levels[number])
     center_here, width_here = center[places], width[places]
@@ -85,8 +86,6 @@ def conditional(
             at_rest = at_rest.at[jnp.asarray(hierarchy.levels[below])].set(mean)
         return jax.grad(hierarchy.prior)(at_rest)[places]
 
-    low, high = jax.vmap(gradient)(
-        jnp.stack([center_here - width_here, center_here + width_here])
-    )
+    low, high = jax.vmap(gradient)(jnp.stack([center_here - width_here, center_here + width_here]))
     variance = 2 * width_here / (low - high)
     return Conditional(center_here + variance * (low + high) / 2, jnp.sqrt(variance))

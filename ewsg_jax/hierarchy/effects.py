@@ -1,12 +1,12 @@
 """Which coordinates are effects: normal in the prior, with a width that other coordinates set.
 
-By derivatives of the log prior f alone, so that no name is needed. Coordinate j is normal given the
-others if ∂³ⱼⱼⱼ f = 0, and several are jointly normal if their second derivatives do not change along
-any of them. Their precision matrix is then −∂² f, and j is an effect if its precision changes with
-what is not normal, such as a log scale. Means of effects pass this test too: given its groups, the
-precision of their mean is set by the groups' scale. A child has fewer neighbours (∂²ⱼₖ f ≠ 0) than
-its parent, so the lowest level are the effects with the fewest of them. The next level is found
-once these are integrated out, which for a normal distribution is algebra.
+By derivatives of the log prior f alone, so that no name is needed. Coordinate j is normal given
+the others if ∂³ⱼⱼⱼ f = 0, and several are jointly normal if their second derivatives do not change
+along any of them. Their precision matrix is then −∂² f, and j is an effect if its precision changes
+with what is not normal, such as a log scale. The mean of effects passes this test too: given them,
+its precision is set by their scale. A child has fewer neighbours (∂²ⱼₖ f ≠ 0) than its parent, so
+the lowest level are the effects with the fewest of them. The next level shows when these are
+integrated out, which for a normal distribution is algebra.
 """
 
 import functools
@@ -22,6 +22,8 @@ from ewsg_jax.hierarchy.conditionals import Level, VectorPrior
 
 MIN_EFFECTS = 3
 """Effects of a level, at least. By hand: a scale of two is no scale that many share."""
+NUM_POINTS = 3
+"""Places at which the prior is differentiated: what differs between them is a dependence."""
 MAX_LEVELS = 3
 """Levels of effects, at most: the conditional mean of each takes those of all levels below it."""
 MAX_COORDINATES = 1_000
@@ -138,12 +140,12 @@ def _program(prior: VectorPrior, point: Array, direction: Array) -> tuple[Array,
         return jax.jvp(jax.grad(prior), (at,), (axis,))[1]
 
     def changes(axis: Array) -> tuple[Array, Array, Array]:
-        """Return a row of second derivatives, its change along its own axis, and along another."""
+        """Return a row of second derivatives, its change along its axis, and along another."""
 
         def change(along: Array) -> tuple[Array, Array]:
             return jax.jvp(lambda at: product(at, axis), (point,), (along,))
 
-        rows, (own, other) = jax.vmap(change)(jnp.stack([axis, direction]))
-        return rows[0], own @ axis, other
+        rows, (along_axis, other) = jax.vmap(change)(jnp.stack([axis, direction]))
+        return rows[0], along_axis @ axis, other
 
     return jax.vmap(changes)(axes)

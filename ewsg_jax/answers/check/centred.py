@@ -23,9 +23,9 @@ from ewsg_jax.answers.check.marginals import marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
-from ewsg_jax.hierarchy.centring import Centring
+from ewsg_jax.hierarchy.centring import Centring, centring_of
 from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
-from ewsg_jax.hierarchy.effects import levels_of
+from ewsg_jax.hierarchy.effects import NUM_POINTS, levels_of
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import evenly
 
@@ -43,7 +43,9 @@ def in_centred(
         fresh: gradients at them.
         temperature: T of the target exp(−V/T).
     """
-    centring = _centring(posterior, draws, fresh, temperature)
+    # A plan in such coordinates checks its pilot runs there.
+    made_so = centring_of(posterior) is not None
+    centring = None if made_so else _centring(posterior, draws, fresh, temperature)
     if centring is None:
         return draws, fresh
     moved = _in(centring, draws)
@@ -147,7 +149,7 @@ def _centring(
     if min(dtype.itemsize for dtype in layout.dtypes) < 4:
         return None
     prior = VectorPrior(posterior.log_prior, layout)
-    levels = levels_of(prior, flat[evenly(len(flat), settings.HIERARCHY_POINTS)])
+    levels = levels_of(prior, flat[evenly(len(flat), NUM_POINTS)])
     if not levels:
         return None
     dtype = jnp.result_type(float, *layout.dtypes)

@@ -3,7 +3,7 @@
 The marginal density p of a coordinate u has the derivative −d log p/du = E[g | u], with g the
 gradient of V/T along u and the other coordinates as the target has them at this u. So draws whose
 scale is wrong, and whose other coordinates are right given it, show the marginal by integrating
-their gradients over u. Tails that draws lack are continued with the slope at their last draws:
+their gradients over u. Tails that draws lack are continued with the gradient at their last draws:
 polynomials, by which other moments are corrected, miss them.
 """
 
@@ -43,22 +43,22 @@ def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Margin
         num_groups: the number of groups of successive draws, nearly independent of each other.
     """
     center, scale = u.mean(), max(u.std(), TINY)
-    x, slope = (u - center) / scale, gradients * scale
+    x, score = (u - center) / scale, gradients * scale
     edges = np.quantile(x, _shares(len(x)))
     bins = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
     parts = groups(len(x), num_groups)
     # Sums over the draws of each bin and group: the jackknife leaves out one group each.
     sums = np.stack(
         [
-            [np.bincount(bins[part], w[part], len(edges) - 1) for w in (np.ones_like(x), x, slope)]
+            [np.bincount(bins[part], w[part], len(edges) - 1) for w in (np.ones_like(x), x, score)]
             for part in parts
         ]
     )
-    whole = _moments(sums.sum(0), edges)
+    of_all = _moments(sums.sum(0), edges)
     without = np.array([_moments(sums.sum(0) - one, edges) for one in sums])
-    if not (np.isfinite(whole).all() and np.isfinite(without).all()):
+    if not (np.isfinite(of_all).all() and np.isfinite(without).all()):
         return UNKNOWN
-    mean, sd, outside = whole
+    mean, sd, outside = of_all
     mean_error, sd_error = jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1))
     # What lies beyond all draws is as far as its tail goes: it may be none, or longer.
     doubt = settings.OUTSIDE_DOUBT * outside
@@ -79,28 +79,28 @@ def _shares(count: int) -> np.ndarray:
 
 
 def _moments(sums: np.ndarray, edges: np.ndarray) -> tuple[float, float, float]:
-    """Return mean and sd of a density whose logarithm has the mean slopes of bins, and the part of
+    """Return mean and sd of a density whose logarithm has the mean scores of bins, and the part of
     its second moment that lies beyond the first and the last edge.
 
     Args:
-        sums: numbers of draws, sums of x and of slopes in each bin, shape (3, bins).
+        sums: numbers of draws, sums of x and of scores in each bin, shape (3, bins).
         edges: the ends of the bins, shape (bins + 1,).
     """
     if sums[0].min() < 1:
         return np.nan, np.nan, np.nan
-    at, slope = sums[1:] / sums[0]
-    # Between the means of bins the slope is linear, beyond them constant: an exponential tail.
+    at, score = sums[1:] / sums[0]
+    # Between the means of bins the gradient is linear, beyond them constant: an exponential tail.
     grid = np.linspace(edges[0], edges[-1], settings.MARGINAL_POINTS)
-    slopes = np.interp(grid, at, slope)
+    scores = np.interp(grid, at, score)
     step = grid[1] - grid[0]
-    log_density = -np.concatenate([[0.0], np.cumsum((slopes[1:] + slopes[:-1]) / 2) * step])
+    log_density = -np.concatenate([[0.0], np.cumsum((scores[1:] + scores[:-1]) / 2) * step])
     density = np.exp(log_density - log_density.max())
     density[[0, -1]] *= 0.5
     powers = np.array([(density * grid**k).sum() * step for k in range(3)])
     tails = np.zeros(3)
     for end, top, rate in (
-        (grid[0], 2 * density[0], -slopes[0]),
-        (grid[-1], 2 * density[-1], slopes[-1]),
+        (grid[0], 2 * density[0], -scores[0]),
+        (grid[-1], 2 * density[-1], scores[-1]),
     ):
         if rate <= settings.LEAST_TAIL_RATE:
             return np.nan, np.nan, np.nan

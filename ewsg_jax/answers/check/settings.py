@@ -190,8 +190,6 @@ less is a better fit by itself. Coverage.
 """
 
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
-HIERARCHY_POINTS = 3
-"""Draws at which derivatives of the prior show which coordinates are effects. By hand."""
 MIN_PRIOR_SHARE = 0.1
 """The prior's share of an effect's precision, below which the effect hardly depends on its scale:
 if that of all effects is smaller, draws are judged as they are. By hand.
@@ -202,7 +200,7 @@ BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 6, 801
 their share of all draws, at least; bins of the middle; points of the integral. By hand.
 """
 LEAST_TAIL_RATE = 0.1
-"""Slope of −log density at the last draws, over an sd, below which a tail has no known end."""
+"""Gradient of −log density at the last draws, over an sd, below which a tail has no known end."""
 OUTSIDE_DOUBT = 0.5
 """The error of a moment over the part of the second moment that lies beyond all draws."""
 

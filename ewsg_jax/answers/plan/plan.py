@@ -16,6 +16,7 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidate_table import NothingFitsError
 from ewsg_jax.answers.plan.candidates import candidates_for, plannable_methods
 from ewsg_jax.answers.plan.gaussian import NoGradientError
+from ewsg_jax.answers.plan.hierarchy import not_centred, plan_in_coordinates
 from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL
 from ewsg_jax.answers.plan.pilot_search import choose_by_pilot_runs
 from ewsg_jax.answers.plan.precompile import start_compiling
@@ -173,6 +174,30 @@ def plan(
     # A half-precision number has fewer digits than a tolerance needs, if the mode is some sds from
     # 0.
     position = pytrees.widened(position)
+    centring = not_centred(posterior, position) if mode is None else None
+    if centring is not None:
+
+        def in_coordinates(key: Key, posterior: Posterior, position: Position) -> Plan:
+            return plan(
+                key,
+                posterior,
+                position,
+                data_for_runs,
+                tolerance=tolerance,
+                num_chains=num_chains,
+                methods=methods,
+                batch_size=batch_size,
+                memory_limit=memory_limit,
+                max_passes=max_passes,
+                by=by,
+                mesh=mesh,
+                check_data=False,
+                progress=progress,
+            )
+
+        return plan_in_coordinates(
+            key, posterior, position, data_for_runs, centring, in_coordinates, mesh
+        )
     started = time.perf_counter()
     for_mode, for_search = rng.keys_of(key, 2)
     requirements = RunRequirements(

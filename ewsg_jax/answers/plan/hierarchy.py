@@ -1,0 +1,178 @@
+"""A plan in coordinates in which the effects of a hierarchy do not depend on their scale.
+
+A centred hierarchy has no mode if its scale may be small, and a step that fits its narrow part is
+far too small for the rest. In the coordinates of `Centring` it is near normal. There the kernel
+moves; positions, draws and starts stay in the coordinates that the model is written in.
+"""
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from ewsg_jax.answers.mode.find_mode import find_mode
+from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.mode.potential import is_newton_quick
+from ewsg_jax.answers.plan import settings
+from ewsg_jax.answers.plan.result import Plan
+from ewsg_jax.base import rng
+from ewsg_jax.base.typing import Array, Data, Key, Position
+from ewsg_jax.hierarchy.centring import Centring, centring_of
+from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
+from ewsg_jax.hierarchy.effects import NUM_POINTS, levels_of
+from ewsg_jax.kernels.in_coordinates import InCoordinates
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.vectors.layout import Layout, vector
+
+
+@dataclass(frozen=True)
+class MappedStart:
+    """Starts of chains, mapped to the position.
+
+    Attributes:
+        start: a function of a key that returns a start u.
+        bijector: the map from u to the position.
+    """
+
+    start: Callable[[Key], Position]
+    bijector: Centring
+
+    def __call__(self, key: Key) -> Position:
+        """Return the start of a chain."""
+        return self.bijector.forward(self.start(key))
+
+
+def not_centred(posterior: Posterior, position: Position) -> Centring | None:
+    """Return the not centred form of a hierarchy; None if the prior is none that is recognised.
+
+    Args:
+        posterior: the target. One whose data enter through linear predictors would lose them.
+        position: a position, around which the prior is differentiated.
+    """
+    layout = Layout.of(position)
+    if centring_of(posterior) is not None:
+        return None
+    if posterior.predictor is not None or min(dtype.itemsize for dtype in layout.dtypes) < 4:
+        return None
+    flat, rng = vector(position), np.random.default_rng(0)
+    away = settings.HIERARCHY_SPREAD * rng.normal(size=(NUM_POINTS, len(flat)))
+    prior = VectorPrior(posterior.log_prior, layout)
+    levels = levels_of(prior, flat + away)
+    if not levels:
+        return None
+    dtype = jnp.result_type(float, *layout.dtypes)
+    zero, one = jnp.zeros(len(flat), dtype), jnp.ones(len(flat), dtype)
+    return Centring(
+        hierarchy=Hierarchy(prior, levels), information=zero, pull=zero, center=zero, width=one
+    )
+
+
+def plan_in_coordinates(
+    key: Key,
+    posterior: Posterior,
+    position: Position,
+    data: Data,
+    centring: Centring,
+    plan_of: Callable[[Key, Posterior, Position], Plan],
+    mesh: Mesh | None,
+) -> Plan:
+    """Return a plan of a hierarchy, made in coordinates that fit what rows say of its effects.
+
+    Args:
+        key: a typed PRNG key.
+        posterior: the target.
+        position: the position at which searches begin.
+        data: all n rows.
+        centring: the not centred form.
+        plan_of: makes the plan of a posterior from a position.
+        mesh: devices with the rows.
+    """
+    for_mode, for_plan = rng.keys_of(key, 2)
+    standard, start = posterior.transformed(centring), centring.inverse(position)
+    is_quick = is_newton_quick(standard, start, data)
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        # The search in the final coordinates says what is wrong with the model.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mode = find_mode(
+            for_mode,
+            standard,
+            start,
+            data,
+            max_steps=settings.NEWTON_MODE_STEPS if is_quick else settings.MODE_STEPS,
+            progress=False,
+            mesh=mesh,
+            check_data=False,
+        )
+    fitted = informed(centring, mode)
+    at_mode = fitted.inverse(centring.forward(mode.position)) if fitted is not centring else start
+    seconds = time.perf_counter() - begin
+    plan = plan_of(for_plan, posterior.transformed(fitted), at_mode)
+    spent = {name: plan.seconds_spent[name] + seconds for name in ("mode", "all")}
+    return of_position(
+        dataclasses.replace(
+            plan,
+            data_passes_spent=plan.data_passes_spent + mode.data_passes,
+            seconds_spent=plan.seconds_spent | spent,
+        ),
+        fitted,
+    )
+
+
+def informed(centring: Centring, mode: Mode) -> Centring:
+    """Return the coordinates that fit what rows say of each effect, by a mode in the not centred
+    form; that form if there is no mode.
+
+    There an effect's second derivative is 1 + I s², and its gradient is 0.
+    """
+    try:
+        precision = np.diag(np.linalg.inv(np.asarray(mode.covariance)))
+    except ValueError:
+        return centring
+    coordinates = jnp.asarray(vector(mode.position), centring.width.dtype)
+    flat, in_prior = _at_mode(centring, coordinates)
+    width = np.asarray(in_prior[1], np.float64)
+    information = np.maximum(precision - 1, 0.0) / width**2
+    pull = information * np.asarray(flat) + np.asarray(coordinates) / width
+    if not (np.isfinite(information).all() and np.isfinite(pull).all()):
+        return centring
+    dtype = centring.width.dtype
+    return dataclasses.replace(
+        centring,
+        information=jnp.asarray(information, dtype),
+        pull=jnp.asarray(pull, dtype),
+        center=jnp.asarray(flat, dtype),
+        width=jnp.asarray(width, dtype),
+    )
+
+
+def of_position(plan: Plan, centring: Centring) -> Plan:
+    """Return a plan in other coordinates as one of the position."""
+    number = len(centring.effects)
+    note = (
+        f"the prior is a hierarchy of {number} effects: the kernel moves in coordinates in which "
+        "these do not depend on their scale, and returns draws in yours"
+    )
+    return dataclasses.replace(
+        plan,
+        kernel=InCoordinates(kernel=plan.kernel, bijector=centring),
+        start=MappedStart(plan.start, centring),
+        mode=plan.mode._replace(
+            position=centring.forward(plan.mode.position), converged=False, curvature=None
+        ),
+        gaussian=None,
+        notes=(note, *plan.notes),
+    )
+
+
+@jax.jit
+def _at_mode(centring: Centring, coordinates: Array) -> tuple[Array, Array]:
+    """Return the position of a vector u, and means and widths of effects in the prior there."""
+    flat = centring.position_of(coordinates)[0]
+    return flat, centring.conditionals(flat)
