@@ -8,6 +8,8 @@ is the not centred form, u = (a − m)/s, and with many the centred one, up to c
 between them, a = m + s^c u, are tangents to it (Papaspiliopoulos, Roberts & Sköld 2007).
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,9 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
-from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, conditional
+from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, VectorPrior, conditional
+from ewsg_jax.hierarchy.effects import levels_of
+from ewsg_jax.hierarchy.linear import LinearConditionals, linear_functions
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.layout import Layout
 
@@ -31,6 +35,8 @@ class Centring(Bijector):
 
     Attributes:
         hierarchy: the prior and its levels of effects.
+        linear: means and widths of each level in the prior, if they are such functions; None: by
+            derivatives of the prior.
         information: I of each coordinate, shape (d,); only those of effects are used.
         pull: b of each coordinate, shape (d,).
         center: values that effects may have, shape (d,).
@@ -38,6 +44,7 @@ class Centring(Bijector):
     """
 
     hierarchy: Hierarchy = static()
+    linear: tuple[LinearConditionals, ...] | None = None
     information: Array
     pull: Array
     center: Array
@@ -55,6 +62,7 @@ class Centring(Bijector):
         """Return log|det ∂θ/∂u| at u."""
         return self.position_of(_flat(position))[1]
 
+    @jax.jit
     def position_of(self, coordinates: Array) -> tuple[Array, Array]:
         """Return θ of a vector u, shape (d,), and log|det ∂θ/∂u|."""
         flat = coordinates
@@ -66,6 +74,7 @@ class Centring(Bijector):
             log_det += jnp.sum(jnp.log(width))
         return flat, log_det
 
+    @jax.jit
     def coordinates_of(self, flat: Array) -> Array:
         """Return u of a vector θ, shape (d,)."""
         coordinates = flat
@@ -74,6 +83,7 @@ class Centring(Bijector):
             coordinates = coordinates.at[places].set((flat[places] - mean) / width)
         return coordinates
 
+    @jax.jit
     def conditionals(self, flat: Array) -> Array:
         """Return means and widths of effects in the prior given the coordinates above, at a vector
         θ, shape (2, d); those of other coordinates are 0 and 1.
@@ -116,6 +126,8 @@ class Centring(Bijector):
 
     def _in_prior(self, number: int, flat: Array) -> Conditional:
         """Return the distribution of a level in the prior, given the coordinates above it."""
+        if self.linear is not None:
+            return self.linear[number](flat)
         center, width = (jnp.asarray(x, flat.dtype) for x in (self.center, self.width))
         return conditional(self.hierarchy, number, flat, center, width)
 
@@ -127,6 +139,59 @@ class Centring(Bijector):
         )
         share = 1 / (1 + information * width**2)
         return share * (mean + width**2 * pull), width * jnp.sqrt(share)
+
+
+def not_centred(
+    prior: VectorPrior, points: np.ndarray, center: np.ndarray, width: np.ndarray
+) -> Centring | None:
+    """Return the not centred form of a hierarchy; None if a prior is none that is recognised.
+
+    Args:
+        prior: the log prior of a vector.
+        points: places at which it is differentiated, shape (places, d).
+        center: values that effects may have, shape (d,).
+        width: widths that they may have, shape (d,).
+    """
+    levels = levels_of(prior, points)
+    if not levels:
+        return None
+    dtype = jnp.result_type(float, *prior.layout.dtypes)
+    zero = jnp.zeros(len(center), dtype)
+    centring = Centring(
+        hierarchy=Hierarchy(prior, levels),
+        information=zero,
+        pull=zero,
+        center=jnp.asarray(center, dtype),
+        width=jnp.asarray(width, dtype),
+    )
+    return dataclasses.replace(centring, linear=_linear(centring, points))
+
+
+def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals, ...] | None:
+    """Return the conditionals of all levels as linear functions; None if they are not."""
+    size, dtype = points.shape[1], centring.width.dtype
+    # Each place, and one step along each coordinate.
+    away = np.concatenate([np.zeros((1, size)), np.eye(size)])
+    values = np.asarray(
+        _over_places(centring, jnp.asarray(points[:, None] + away, dtype)), np.float64
+    )
+    levels = []
+    for level in centring.hierarchy.levels:
+        mean, width = np.moveaxis(values[..., list(level)], 2, 0)
+        parts = [
+            linear_functions(points, part[:, 0], part[:, 1:], dtype)
+            for part in (mean, np.log(width))
+        ]
+        if parts[0] is None or parts[1] is None:
+            return None
+        levels.append(LinearConditionals(parts[0], parts[1]))
+    return tuple(levels)
+
+
+@jax.jit
+def _over_places(centring: Centring, places: Array) -> Array:
+    """Return conditionals at vectors (…, …, d), shape (…, …, 2, d)."""
+    return jax.lax.map(jax.vmap(centring.conditionals), places)
 
 
 def centring_of(posterior: Posterior) -> Centring | None:

@@ -28,6 +28,8 @@ MAX_LEVELS = 3
 """Levels of effects, at most: the conditional mean of each takes those of all levels below it."""
 MAX_COORDINATES = 1_000
 """Coordinates up to which second derivatives are formed, d² numbers for each point; memory."""
+ROUNDING = 1e-5
+"""A precision, relative to that before others were integrated out, that may be all rounding."""
 ZERO = 1e-3
 """A derivative, relative to the size that it may have, below which it is rounding of float32."""
 
@@ -78,8 +80,10 @@ def _levels(places: np.ndarray, precisions: list[np.ndarray]) -> tuple[Level, ..
         precisions: their precision matrices at some points, shape (k, k) each.
     """
     levels: tuple[Level, ...] = ()
+    # Of a mean with a flat prior only rounding is left when its effects are integrated out.
+    least = ROUNDING * np.min([np.diag(p) for p in precisions], axis=0, initial=np.inf)
     while len(levels) < MAX_LEVELS and len(places):
-        level = _lowest(precisions)
+        level = _lowest(precisions, least)
         if len(level) < MIN_EFFECTS:
             break
         levels = (*levels, tuple(places[level].tolist()))
@@ -89,20 +93,24 @@ def _levels(places: np.ndarray, precisions: list[np.ndarray]) -> tuple[Level, ..
             p[np.ix_(rest, rest)] - (p[np.ix_(rest, level)] / np.diag(p)[level]) @ p[level][:, rest]
             for p in precisions
         ]
-        places = places[rest]
+        places, least = places[rest], least[rest]
     return levels
 
 
-def _lowest(precisions: list[np.ndarray]) -> np.ndarray:
-    """Return which coordinates are the lowest level of effects, by their precision matrices."""
+def _lowest(precisions: list[np.ndarray], least: np.ndarray) -> np.ndarray:
+    """Return which coordinates are the lowest level of effects.
+
+    Args:
+        precisions: precision matrices at some points, shape (k, k) each.
+        least: precisions up to which a coordinate is improper, shape (k,).
+    """
     first, diagonals = precisions[0], [np.diag(p) for p in precisions]
-    if any((diagonal <= 0).any() for diagonal in diagonals):
-        return np.zeros(0, int)
+    is_proper = np.logical_and.reduce([diagonal > least for diagonal in diagonals])
     depends = np.logical_or.reduce([_differs(d - diagonals[0], d) for d in diagonals[1:]])
-    widths = diagonals[0] ** -0.5
+    widths = np.where(is_proper, diagonals[0], 1.0) ** -0.5
     neighbours = np.abs(first) * widths * widths[:, None] > ZERO
     np.fill_diagonal(neighbours, False)
-    effects = np.flatnonzero(depends)
+    effects = np.flatnonzero(depends & is_proper)
     degree = neighbours.sum(1)
     chosen: list[int] = []
     for effect in effects[degree[effects] == degree[effects].min(initial=len(first))]:

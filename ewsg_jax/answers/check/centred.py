@@ -23,9 +23,9 @@ from ewsg_jax.answers.check.marginals import marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
-from ewsg_jax.hierarchy.centring import Centring, centring_of
-from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
-from ewsg_jax.hierarchy.effects import NUM_POINTS, levels_of
+from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
+from ewsg_jax.hierarchy.conditionals import VectorPrior
+from ewsg_jax.hierarchy.effects import NUM_POINTS
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import evenly
 
@@ -148,19 +148,13 @@ def _centring(
     layout, flat = draws.layout, draws.flat
     if min(dtype.itemsize for dtype in layout.dtypes) < 4:
         return None
+    points = flat[evenly(len(flat), NUM_POINTS)]
+    widths = np.maximum(flat.std(0), TINY)
     prior = VectorPrior(posterior.log_prior, layout)
-    levels = levels_of(prior, flat[evenly(len(flat), NUM_POINTS)])
-    if not levels:
+    centring = not_centred(prior, points, flat.mean(0), widths)
+    if centring is None:
         return None
-    dtype = jnp.result_type(float, *layout.dtypes)
-    zero = jnp.zeros(draws.size, dtype)
-    centring = Centring(
-        hierarchy=Hierarchy(prior, levels),
-        information=zero,
-        pull=zero,
-        center=jnp.asarray(flat.mean(0), dtype),
-        width=jnp.asarray(np.maximum(flat.std(0), TINY), dtype),
-    )
+    dtype = centring.width.dtype
     in_prior = _over_chains(_conditionals, centring, draws.values).reshape(-1, 2, draws.size)
     mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
     # What else pulls at an effect, by a regression of its gradient without the prior's.

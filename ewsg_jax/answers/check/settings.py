@@ -200,9 +200,13 @@ BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 6, 801
 their share of all draws, at least; bins of the middle; points of the integral. By hand.
 """
 LEAST_TAIL_RATE = 0.1
-"""Gradient of −log density at the last draws, over an sd, below which a tail has no known end."""
+"""Gradient of −log density at the last draws, over an sd, below which a tail has no known end. By
+hand.
+"""
 OUTSIDE_DOUBT = 0.5
-"""The error of a moment over the part of the second moment that lies beyond all draws."""
+"""The error of a moment over the part of the second moment that lies beyond all draws. By hand:
+such a tail is as long as it seems, or half as long, or half as long again.
+"""
 
 # ── A normal prior ───────────────────────────────────────────────────────────────────────────────
 SAME_CURVATURE = 1e-3

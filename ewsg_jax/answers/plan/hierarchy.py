@@ -23,9 +23,9 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.result import Plan
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Array, Data, Key, Position
-from ewsg_jax.hierarchy.centring import Centring, centring_of
-from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
-from ewsg_jax.hierarchy.effects import NUM_POINTS, levels_of
+from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
+from ewsg_jax.hierarchy.conditionals import VectorPrior
+from ewsg_jax.hierarchy.effects import NUM_POINTS
 from ewsg_jax.kernels.in_coordinates import InCoordinates
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.layout import Layout, vector
@@ -48,7 +48,7 @@ class MappedStart:
         return self.bijector.forward(self.start(key))
 
 
-def not_centred(posterior: Posterior, position: Position) -> Centring | None:
+def hierarchy_of(posterior: Posterior, position: Position) -> Centring | None:
     """Return the not centred form of a hierarchy; None if the prior is none that is recognised.
 
     Args:
@@ -56,21 +56,14 @@ def not_centred(posterior: Posterior, position: Position) -> Centring | None:
         position: a position, around which the prior is differentiated.
     """
     layout = Layout.of(position)
-    if centring_of(posterior) is not None:
+    if centring_of(posterior) is not None or posterior.predictor is not None:
         return None
-    if posterior.predictor is not None or min(dtype.itemsize for dtype in layout.dtypes) < 4:
+    if min(dtype.itemsize for dtype in layout.dtypes) < 4:
         return None
     flat, rng = vector(position), np.random.default_rng(0)
-    away = settings.HIERARCHY_SPREAD * rng.normal(size=(NUM_POINTS, len(flat)))
+    points = flat + settings.HIERARCHY_SPREAD * rng.normal(size=(NUM_POINTS, len(flat)))
     prior = VectorPrior(posterior.log_prior, layout)
-    levels = levels_of(prior, flat + away)
-    if not levels:
-        return None
-    dtype = jnp.result_type(float, *layout.dtypes)
-    zero, one = jnp.zeros(len(flat), dtype), jnp.ones(len(flat), dtype)
-    return Centring(
-        hierarchy=Hierarchy(prior, levels), information=zero, pull=zero, center=zero, width=one
-    )
+    return not_centred(prior, points, flat, np.ones(len(flat)))
 
 
 def plan_in_coordinates(

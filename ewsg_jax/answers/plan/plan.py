@@ -16,7 +16,7 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidate_table import NothingFitsError
 from ewsg_jax.answers.plan.candidates import candidates_for, plannable_methods
 from ewsg_jax.answers.plan.gaussian import NoGradientError
-from ewsg_jax.answers.plan.hierarchy import not_centred, plan_in_coordinates
+from ewsg_jax.answers.plan.hierarchy import hierarchy_of, plan_in_coordinates
 from ewsg_jax.answers.plan.pilot_run import ANOTHER_MODEL
 from ewsg_jax.answers.plan.pilot_search import choose_by_pilot_runs
 from ewsg_jax.answers.plan.precompile import start_compiling
@@ -174,7 +174,7 @@ def plan(
     # A half-precision number has fewer digits than a tolerance needs, if the mode is some sds from
     # 0.
     position = pytrees.widened(position)
-    centring = not_centred(posterior, position) if mode is None else None
+    centring = hierarchy_of(posterior, position) if mode is None else None
     if centring is not None:
 
         def in_coordinates(key: Key, posterior: Posterior, position: Position) -> Plan:
