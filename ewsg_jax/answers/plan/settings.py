@@ -379,6 +379,7 @@ TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
 MOST_SHOWN_RHAT = 1e3
 """R-hat above which it is printed as "above 1,000"."""
+
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
 HIERARCHY_SPREAD = 0.3
 """How far from the position, in each coordinate, derivatives of the prior show which coordinates
