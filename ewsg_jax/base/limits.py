@@ -16,6 +16,9 @@ BYTES_AT_ONCE = 2**26
 NUMBERS_AT_ONCE = 2**22
 """Numbers that are worked on together: 32 MiB in float64."""
 
+ROWS_AT_ONCE = 2**16
+"""Rows, counted for each position, whose densities or gradients are evaluated together."""
+
 POSITIONS_AT_ONCE = 256
 """Positions that one call of a compiled program takes, which bounds its memory and compile time."""
 

@@ -34,8 +34,6 @@ SUPPORT_CURE = (
 TOLERATED_OUTSIDE = 0.1
 """Share of draws that may lie outside, as a part of the tolerance: at a tolerance of 5 %, 0.5 %. A
 normal distribution without 0.5 % of one tail has an sd that is 2 % smaller."""
-ROWS_TOGETHER = 2**16
-"""Rows of a batch times positions whose densities are evaluated side by side; bounds memory."""
 
 
 class Outside(NamedTuple):
@@ -167,7 +165,7 @@ def outside_by_batches(
     # groups see all rows. Powers of two, in whole blocks: one program serves any number of
     # positions.
     block = limits.POSITIONS_AT_ONCE
-    most = min(block, ROWS_TOGETHER // count, len(flat) * count // n)
+    most = min(block, limits.ROWS_AT_ONCE // count, len(flat) * count // n)
     together = 2 ** int(math.log2(max(1, most)))
     blocks = -(-len(flat) // block)
     places = np.resize(flat, (blocks, block // together, together, flat.shape[1]))

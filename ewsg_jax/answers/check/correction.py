@@ -188,7 +188,8 @@ class Correction:
         self._forget()
         chains = in_chains(targets)
         # Less the Monte Carlo error of chains with few draws, were these independent.
-        monte_carlo = settings.APART_ERRORS**2 * chains.var(1).mean(0) / chains.shape[1]
+        # Up to three standard errors the means of chains count as equal.
+        monte_carlo = 9 * chains.var(1).mean(0) / chains.shape[1]
         excess = chains.mean(1).var(0, ddof=1) - monte_carlo
         return np.sqrt(np.maximum(excess, 0.0)).reshape(2, -1)
 

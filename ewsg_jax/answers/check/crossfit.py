@@ -204,7 +204,9 @@ def _inverse(gram: np.ndarray, noise: np.ndarray | None, count: int) -> np.ndarr
         count: the number of draws.
     """
     size, axes = np.linalg.eigh(gram)
-    rank = settings.EXACT_RANK if noise is None else settings.NOISY_RANK
+    # Functions are taken to be the same below this eigenvalue over the largest: by rounding, and
+    # with the noise of minibatches.
+    rank = 1e-10 if noise is None else 1e-3
     least = rank * np.abs(size).max(1, keepdims=True)
     if noise is not None:
         hidden = np.einsum("qki,qkl,qli->qi", axes, noise, axes)
@@ -267,7 +269,8 @@ def spread_of(values: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray
     sd = np.sqrt(np.maximum(variance - noise, least))
     # The quartiles of a normal distribution are 1.349 sds apart. If more than half of all draws
     # are one value there is no robust sd.
-    robust = settings.OUTLIER_SDS * (high - low) / 1.349
+    # A larger sd is that of a few draws, and would hide any mean.
+    robust = 10.0 * (high - low) / 1.349
     return np.where(high > low, np.minimum(sd, robust), sd)
 
 

@@ -136,7 +136,7 @@ def estimates(
     count, size = places.shape
     # As many positions together as keep a core busy, by the number of rows that each takes.
     most = limits.POSITIONS_AT_ONCE
-    together = max(1, min(settings.GRADIENT_ROWS_AT_ONCE // rows_of_each, most))
+    together = max(1, min(limits.ROWS_AT_ONCE // rows_of_each, most))
     block = most // together * together
     # Filled up with positions from the front: one program serves all blocks.
     padded = np.resize(places, (-(-count // block) * block, size)).reshape(

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ewsg_jax.answers.check import settings
-
 
 class AvailableDraws(NamedTuple):
     """The draws that there are, from which a longer run is computed.
@@ -41,7 +39,8 @@ def advice(
     """
     if available is None:
         return "Use more of the draws (max_draws=)" if has_more else "Run longer"
-    if not times <= settings.MAX_TIMES_LONGER:
+    # Of more, a standard error is no measure of how many are needed.
+    if not times <= 1_000:
         if has_more:
             return "Use more of the draws (max_draws=): how many it takes is not known"
         return "Run longer: ten times as long will say how much more it takes"

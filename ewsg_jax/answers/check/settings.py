@@ -25,10 +25,6 @@ is with that much added. The usual 95 %.
 """
 ENOUGH_PROBABILITY = 0.8
 """How often the draws that a verdict asks for decide. By hand; `test_verdict.py` measures it."""
-MAX_TIMES_LONGER = 1_000
-"""Times as many draws, above which a standard error is no measure of how many are needed, and no
-number is given. By hand.
-"""
 LARGE_EXCESS = 4.0
 """E[g u] − 1 above which steps and minibatches hardly explain draws that are too wide, and the
 verdict names other data, another prior or another gradient. By hand.
@@ -53,14 +49,10 @@ hand.
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
 FULL_DATA_BATCHES = 4
 """Minibatches in the data up to which all rows are taken; time: in order they are read faster."""
-GRADIENT_ROWS_AT_ONCE = 2**16
-"""Rows whose gradients are evaluated together; memory."""
 
 # ── Stein's identities and their standard errors ─────────────────────────────────────────────────
 ESS_PER_BLOCK = 5
 """Effective draws of a block, at least, for means of blocks to be nearly independent. Alarms."""
-MIN_BLOCKS, MAX_BLOCKS = 8, 256
-"""Blocks from which standard errors come: the variance of fewer is not known well. Alarms."""
 NOTHING_KNOWN_SDS = 3.0
 """Sds of uncertainty from which on nothing is known: of a Stein function's mean, that bias may be
 missed; of a corrected mean or a ratio of sds, its number is not printed. Coverage.
@@ -139,14 +131,6 @@ NOISE_ERRORS = 10.0
 """Standard errors, by the noise of minibatches, that the size of a Stein function must be for it to
 be used. Coverage.
 """
-EXACT_RANK, NOISY_RANK = 1e-10, 1e-3
-"""Eigenvalue of a Gram matrix over its largest one, below which functions are taken to be the same:
-by rounding, and with the noise of minibatches. Coverage.
-"""
-OUTLIER_SDS = 10.0
-"""Robust standard deviations that a standard deviation may be at most: if it is larger, it is that
-of a few draws and would hide any mean. By hand.
-"""
 MIN_VARIANCE_RATIO, MAX_VARIANCE_RATIO, MAX_MEAN_SHIFT = 0.04, 4.0, 2.0
 """How far one correction goes: variances over those of the draws in any direction, and the mean in
 sds of the draws. Coverage. A plan gives up a normal approximation, or a warm-up's metric, that is
@@ -162,8 +146,6 @@ UNMOVED_ERROR_SHARE = 0.75
 """The part of the error of the original draws that stays when draws are moved: their shape stays,
 and may differ in what no evaluated identity shows. Coverage.
 """
-APART_ERRORS = 3.0
-"""Standard errors of chains' means, up to which the means count as equal. By hand."""
 CHAINS_APART = 0.25
 """Sds between chains' corrected means, from which on no correction explains why chains disagree,
 and none is given. By hand: with two against six chains in two modes a corrected mean was 6 of its

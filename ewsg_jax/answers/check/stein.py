@@ -286,8 +286,9 @@ def blocks_of(draws: np.ndarray, shared: bool = False) -> IndependentBlocks:
     """
     ess, of_time = least_ess(draws, shared)
     # As many blocks as are nearly independent, and as have two draws each.
-    most = min(settings.MAX_BLOCKS, draws.shape[1] * (1 if shared else len(draws)) // 2)
-    count = int(np.clip(of_time / settings.ESS_PER_BLOCK, settings.MIN_BLOCKS, most))
+    most = min(256, draws.shape[1] * (1 if shared else len(draws)) // 2)
+    # The variance of fewer than eight blocks is not known well.
+    count = int(np.clip(of_time / settings.ESS_PER_BLOCK, 8, most))
     return IndependentBlocks(ess, count, _share(of_time / count))
 
 

@@ -21,15 +21,9 @@ TARGET_ROUNDS = 2
 """Rounds in which the covariance of the target and its average curvature are computed in turn. By
 hand.
 """
-AVERAGING_DRAWS = 256
-"""Draws, at least, over which gradients are averaged. By hand."""
 MODE_DISTANCE = 0.05
 """Standard deviations: draws shrunk to this show the curvature at the mode, from the same rows. By
 hand.
-"""
-STEEPNESS_DISTANCES = (1.0, 2.0)
-"""Standard deviations of the normal approximation at which the largest curvature is looked for, on
-either side of the mode. By hand.
 """
 
 # ── Noise of batches ─────────────────────────────────────────────────────────────────────────────

@@ -111,10 +111,7 @@ class Target:
         of a mass.
         """
         root = stationary.root(self._widths) / self.unit
-        draws = [
-            distance * stationary.normal(17, 2, len(self.unit))
-            for distance in settings.STEEPNESS_DISTANCES
-        ]
+        draws = [distance * stationary.normal(17, 2, len(self.unit)) for distance in (1.0, 2.0)]
         places = np.concatenate(draws) @ root
         of = PotentialSpec(self.posterior, self.layout, CHUNK_SIZE, False)
         factor = None if mass is None else pytrees.digest(mass.given)
@@ -138,7 +135,7 @@ def averaged(posterior: Posterior, position: Position, root: np.ndarray, data: D
         data: the rows, of which some stand for all.
     """
     d, n = len(root), num_rows(data)
-    count = max(settings.AVERAGING_DRAWS, 2 * d + 2)
+    count = max(256, 2 * d + 2)
     draws = stationary.normal(7, count, d)
     num_used = min(n, max(1, settings.MAX_EVALUATIONS // (2 * count)))
     rows = (np.arange(num_used) * (n / num_used)).astype(np.int32)

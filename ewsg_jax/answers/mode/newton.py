@@ -10,6 +10,7 @@ from ewsg_jax.answers.mode import settings
 from ewsg_jax.answers.mode.curvature import Curvature, Shape, Step
 from ewsg_jax.answers.mode.hessian_products import HessianProducts
 from ewsg_jax.answers.mode.potential import HostPotential, Point
+from ewsg_jax.model_checks.support_structure import ZERO_DENSITY_GAP
 
 AnyCurvature = Curvature | HessianProducts
 """A curvature as a matrix, or by products with vectors."""
@@ -187,7 +188,7 @@ def _obstacle(
         if (
             there.value == np.inf
             or np.isnan(there.value)
-            or there.value > point.value + settings.EDGE_RISE
+            or there.value > point.value + ZERO_DENSITY_GAP
         ):
             return End.SUPPORT_EDGE, there.flat
         moved = there.flat - point.flat

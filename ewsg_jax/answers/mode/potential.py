@@ -150,7 +150,7 @@ class HostPotential:
                 if asymmetry < least:
                     best, least = matrix, asymmetry
                 is_small = asymmetry <= settings.SMALL_ASYMMETRY
-                if is_small or asymmetry > settings.WORSE_ASYMMETRY * least:
+                if is_small or asymmetry > 10.0 * least:
                     break
             inverse, ends = self._metric.inverse, np.abs(np.linalg.eigvalsh((best + best.T) / 2))
             hessian = inverse.T @ (best + best.T) @ inverse / 2
@@ -221,6 +221,7 @@ def is_newton_quick(posterior: Posterior, position: Position, data: Data) -> boo
     dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
     if posterior.predictor is not None:
         return dimension <= settings.NEWTON_DIMENSION_LINEAR
-    is_cheap = all_rows(data) * dimension**2 <= settings.NEWTON_ROW_PRODUCTS
+    # Each of Newton's steps takes so many multiplications.
+    is_cheap = all_rows(data) * dimension**2 <= 2**27
     is_dense = dimension <= limits.MAX_DENSE_DIMENSION
     return dimension <= settings.NEWTON_DIMENSION or (is_dense and is_cheap)

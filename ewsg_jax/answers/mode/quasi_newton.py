@@ -88,7 +88,7 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
     Σ (∂Vᵢ)² over some rows stands for the diagonal of Σ ∇²Vᵢ, and |∇²V₀ 1| for that of the prior.
     """
     n, data = all_rows(data), view(data).tree
-    count = min(num_rows(data), settings.UNIT_ROWS)
+    count = min(num_rows(data), 256)
 
     def add(i: Array, total: Position) -> Position:
         # In floats, so that n·i is no overflow.
@@ -108,5 +108,6 @@ def units_of(posterior: Posterior, position: Position, data: Data) -> Position:
     flat, unravel = ravel_pytree(curvature)
     logs = jnp.log(jnp.where(flat > 0, flat, jnp.nan))
     logs = jnp.nan_to_num(logs - jnp.nanmedian(logs), nan=0.0, posinf=0.0, neginf=0.0)
-    apart = jnp.sign(logs) * jnp.maximum(jnp.abs(logs) - math.log(settings.UNITS_APART), 0.0)
+    # Within a factor of a hundred curvatures are left as they are: their estimates are no better.
+    apart = jnp.sign(logs) * jnp.maximum(jnp.abs(logs) - math.log(100.0), 0.0)
     return jax.tree.map(lambda u, x: u.astype(x.dtype), unravel(jnp.exp(-0.5 * apart)), position)

@@ -23,10 +23,6 @@ NEWTON_DIMENSION = 32
 """Dimension up to which Newton's method begins at the start, without L-BFGS before it. By hand."""
 NEWTON_DIMENSION_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less. By hand."""
-NEWTON_ROW_PRODUCTS = 2**27
-"""Rows times squared dimension up to which it does so too: each of its steps takes that many
-multiplications. By hand.
-"""
 
 # ── Second derivatives by differences of gradients ───────────────────────────────────────────────
 UNIT_CURVATURE = 4.0
@@ -35,8 +31,6 @@ SMALL_ASYMMETRY = 1e-3
 """Asymmetry of a matrix of differences, relative to unit curvature, that ends the search for a
 better step length. By hand; tests.
 """
-WORSE_ASYMMETRY = 10.0
-"""Times the least asymmetry so far, above which longer steps are not tried. By hand."""
 
 # ── Newton's method ──────────────────────────────────────────────────────────────────────────────
 MAX_STEP_LENGTHS = 40
@@ -57,10 +51,6 @@ RIDGE_DISTANCES = (1e-4, 1e-2)
 """Standard deviations in the direction of least curvature, over one of which a potential at a mode
 is a parabola. By hand; tests.
 """
-EDGE_RISE = 1e6
-"""Rise of a potential that should fall, above which the point is beyond the edge of the support. By
-hand.
-"""
 KINK_FACTOR = 10.0
 """Times what gradient and curvature predict, by which the gradient or the value changes at a kink;
 and times the predicted decrease, by which a point without a density counts as higher, so that a
@@ -79,7 +69,3 @@ SOLUTION_RESIDUAL = 1e-4
 """
 
 # ── L-BFGS ───────────────────────────────────────────────────────────────────────────────────────
-UNIT_ROWS = 256
-"""Rows whose gradients give the units of the coordinates. By hand."""
-UNITS_APART = 100.0
-"""Factor within which curvatures are left as they are: their estimates are no better. By hand."""
