@@ -197,16 +197,12 @@ def _kinds(heights: list[float]) -> tuple[bool, bool]:
 
 def _heights(potential: HostPotential, center: Point, line: Track, most: float) -> list[float]:
     """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one side,
-    as far as it is known with `most` passes over the data; empty if it falls fast.
+    as far as it is known with `most` passes over the data, or until it is too low.
     """
     middle = _profile(potential, center, line.number, np.inf)
     if middle is None or not np.isfinite([line.values, line.log_rates]).all():
         return []
     distances, lowest = _distances(), middle.height + line.log_rates[0] - settings.TAIL_DEPTH
-    first = 1 + int(np.argmin(np.abs(distances - settings.RIDGE_SDS[0])))
-    at_first = center.flat + line.follow * (line.values[first] - line.values[0])
-    if _falls_fast(potential, at_first, line.number, lowest - line.log_rates[first]):
-        return []
     known, heights = [middle.flat], []
     for distance, value, log_rate in zip(
         distances, line.values[1:], line.log_rates[1:], strict=True
@@ -224,18 +220,6 @@ def _heights(potential: HostPotential, center: Point, line: Track, most: float) 
         if np.isclose(distance, settings.RIDGE_SDS, rtol=1e-3).any():
             heights.append(here.height + log_rate)
     return heights
-
-
-def _falls_fast(potential: HostPotential, flat: np.ndarray, k: int, lowest: float) -> bool:
-    """Return whether the density is so low at a place, and so convex, that no step of Newton's
-    method, nor twice its decrease, leads to a slow tail.
-    """
-    point = potential.at(flat)
-    if not point.is_finite():
-        return False
-    _, decrease, log_determinant = _newton_step(potential, point, k)
-    height = -(point.value - 2 * decrease) - log_determinant / 2
-    return bool(height < lowest)
 
 
 def _ahead(

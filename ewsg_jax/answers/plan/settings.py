@@ -352,8 +352,8 @@ RIDGE_STEPS = 30
 """Steps of Newton's method at one distance; set by hand."""
 RIDGE_HALVINGS = 12
 """Halvings of such a step; set by hand."""
-MOST_RIDGE_PASSES = 1_000
-"""Passes over the data after which ridges are given up: half of what a pilot chain may take."""
+MOST_RIDGE_PASSES = 2_000
+"""Passes over the data after which ridges are given up: as many as a pilot chain may take."""
 MOST_RIDGE_ROWS = 2 * 10**8
 """Evaluations of a row after which no other line is started: some tenths of a second; set by hand.
 """
