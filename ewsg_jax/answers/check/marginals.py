@@ -56,10 +56,15 @@ def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Margin
     )
     of_all = _moments(sums.sum(0), edges)
     without = np.array([_moments(sums.sum(0) - one, edges) for one in sums])
-    if not (np.isfinite(of_all).all() and np.isfinite(without).all()):
+    # Twice as wide bins have four times the error of a line between the means of bins.
+    wider = _moments(np.add.reduceat(sums.sum(0), np.arange(0, len(edges) - 1, 2), axis=1), edges)
+    if not all(np.isfinite(moments).all() for moments in (of_all, without, wider)):
         return UNKNOWN
     mean, sd, outside = of_all
-    mean_error, sd_error = jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1))
+    mean_error, sd_error = np.hypot(
+        jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1)),
+        [(wider[0] - mean) / 3, np.log(wider[1] / sd) / 3],
+    )
     # What lies beyond all draws is as far as its tail goes: it may be none, or longer.
     doubt = settings.OUTSIDE_DOUBT * outside
     return Marginal(
@@ -73,7 +78,8 @@ def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Margin
 def _shares(count: int) -> np.ndarray:
     """Return the shares of the draws at which bins end: finer towards both tails."""
     least = max(settings.BIN_DRAWS / count, settings.LEAST_BIN)
-    tail = least * 2.0 ** np.arange(np.floor(np.log2(0.2 / least)) + 1)
+    # Each bin has √2 times the draws of the one further out.
+    tail = least * 2 ** (np.arange(np.floor(2 * np.log2(0.2 / least)) + 1) / 2)
     middle = np.linspace(tail[-1], 1 - tail[-1], settings.MIDDLE_BINS + 1)[1:-1]
     return np.concatenate([[0.0], tail, middle, 1 - tail[::-1], [1.0]])
 

@@ -177,7 +177,7 @@ MIN_PRIOR_SHARE = 0.1
 if that of all effects is smaller, draws are judged as they are. By hand.
 """
 
-BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 6, 801
+BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 12, 801
 """Draws of the outermost bins by which the mean gradient of a scale is integrated, at least, and
 their share of all draws, at least; bins of the middle; points of the integral. By hand.
 """

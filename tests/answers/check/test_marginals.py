@@ -1,0 +1,82 @@
+"""The marginal of a scale from its mean gradient, against densities known in closed form."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from ewsg_jax.answers.check.marginals import marginal_of
+
+POTENTIALS = {
+    # Normal; a log scale with a half-normal prior; the same with a likelihood of a few effects.
+    "normal": (lambda u: u**2 / 2, lambda u: u),
+    "log scale": (lambda u: np.exp(2 * u) / 2 - u, lambda u: np.exp(2 * u) - 1),
+    "few effects": (
+        lambda u: 4 * u + 4 * np.exp(-2 * u) / (1 + np.exp(-2 * u)) + np.exp(2 * u) / 2 - 5 * u,
+        lambda u: -1 - 8 * np.exp(-2 * u) / (1 + np.exp(-2 * u)) ** 2 + np.exp(2 * u),
+    ),
+}
+
+
+def moments(potential):
+    """Mean and sd by quadrature."""
+    low, high = -30.0, 6.0
+    mass, first, second = (
+        quad(lambda u, k=k: u**k * np.exp(-potential(u)), low, high, limit=500)[0] for k in range(3)
+    )
+    mean = first / mass
+    return mean, (second / mass - mean**2) ** 0.5
+
+
+def draws(potential, tilt, count, rng):
+    """Independent draws of a density times exp(tilt)."""
+    grid = np.linspace(-30, 6, 100_001)
+    density = np.exp(-potential(grid) + tilt(grid))
+    cdf = np.cumsum(density)
+    return np.interp(rng.random(count), cdf / cdf[-1], grid)
+
+
+TILTS = {
+    "none": lambda u: 0.0 * u,
+    "shifted": lambda u: 0.3 * u,
+    "narrower": lambda u: -0.2 * u**2,
+    "without small values": lambda u: -np.exp(-2 * (u + 1)),
+}
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+@pytest.mark.parametrize("tilt", TILTS)
+def test_moments_are_those_of_the_target_not_of_the_draws(name, tilt):
+    potential, gradient = POTENTIALS[name]
+    mean, sd = moments(potential)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        u = draws(potential, TILTS[tilt], 4_000, rng)
+        # Gradients as noisy as those of effects given their scale.
+        marginal = marginal_of(u, gradient(u) + rng.normal(size=len(u)), 32)
+        assert abs(marginal.mean - mean) <= 4 * marginal.mean_error
+        assert abs(np.log(marginal.sd / sd)) <= 4 * marginal.sd_error
+        if tilt == "none":
+            # The errors are small enough to say that draws are right.
+            assert marginal.mean_error < 0.1 * sd
+            assert marginal.sd_error < 0.12
+
+
+def test_a_known_gradient_gives_moments_to_its_bins():
+    # Not at all as the target has them.
+    u = np.random.default_rng(0).permutation(np.linspace(-3, 3, 20_001))
+    marginal = marginal_of(u, u, 32)
+    assert marginal.mean == pytest.approx(0.0, abs=0.02)
+    assert marginal.sd == pytest.approx(1.0, rel=0.03)
+
+
+def test_a_tail_without_a_known_end_is_unknown():
+    u = np.random.default_rng(0).normal(size=4_000)
+    assert marginal_of(u, np.zeros_like(u), 32).sd_error == np.inf
+
+
+def test_units_do_not_matter():
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=4_000)
+    one, other = marginal_of(u, u, 32), marginal_of(5 + 1e3 * u, u / 1e3, 32)
+    assert other.mean == pytest.approx(5 + 1e3 * one.mean, rel=1e-6)
+    assert other.sd_error == pytest.approx(one.sd_error, rel=1e-6)
