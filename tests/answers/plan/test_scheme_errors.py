@@ -10,7 +10,7 @@ from scipy import special
 import ewsg_jax as ewsg
 from ewsg_jax.answers.forecast.stationary import geometrically, uniformly
 from ewsg_jax.answers.plan.candidate_table import CandidateTable
-from ewsg_jax.answers.plan.candidates import Candidate, candidates_for
+from ewsg_jax.answers.plan.candidates import Candidate, candidates_for, plannable_methods
 from ewsg_jax.answers.plan.minibatch_noise import measure_noise
 from ewsg_jax.answers.plan.run_requirements import burn_in_steps, steps_for_ess
 from ewsg_jax.answers.plan.scheme_errors import scheme_forecasts
@@ -204,12 +204,13 @@ def test_noise_along_no_coordinate_is_seen():
 @pytest.mark.full
 def test_what_candidates_are_told_is_what_a_forecast_of_their_kernels_tells():
     """Another reckoning: Jacobians of the whole kernel and a Lyapunov equation in d dimensions."""
+    methods = plannable_methods()
     choice = CandidateTable(
         LINEAR,
         WHITENING,
         ROWS,
         WHITENING.draw_places(KEY, 2_000, 1.0),
-        candidates_for(LINEAR, None),
+        list(dict.fromkeys(candidates_for(LINEAR, None) + candidates_for(LINEAR, methods))),
         1.0,
         REQUIREMENTS,
     )
