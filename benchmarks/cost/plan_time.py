@@ -176,9 +176,7 @@ def ours(model: Model) -> dict[str, Any]:
             plan.kernel,
             plan.start,
             model.rows,
-            data_passes=plan.data_passes(ess=ESS),
-            num_chains=plan.num_chains,
-            burn_in=plan.burn_in,
+            **plan.sample_options(ess=ESS),
             progress=False,
         )
     return {
