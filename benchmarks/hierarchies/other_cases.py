@@ -370,7 +370,7 @@ def horseshoe_regression() -> Pair:
         ("b",),
         ("log_tau",),
         precision,
-        "400 Gibbs chains by closed conditionals, every 25th draw; NUTS in both forms agrees",
+        "400 Gibbs chains by closed conditionals, every 25th draw",
     )
 
 
