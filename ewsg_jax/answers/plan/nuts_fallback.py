@@ -45,7 +45,7 @@ def pilot_run_of_nuts(
         whitening: its coordinates, by the chains of the warm-up.
         starts: the positions at which chains may start.
     """
-    rounds, num_chains = settings.NUTS_ADAPTATION_ROUNDS, settings.NUM_PILOT_CHAINS
+    rounds, num_chains = 6, settings.NUM_PILOT_CHAINS
     for_start, for_pilot, *keys = rng.keys_of(key, 2 + rounds)
     # A number of passes from the first window on, draws that are kept, and moments: windows and
     # pilot run share a program, which takes longer to compile than most of them run.
@@ -80,7 +80,7 @@ def pilot_run_of_nuts(
         if not samples.is_finite.all():
             return None
         acceptance = float(np.mean(samples.acceptance))
-        is_near = abs(acceptance - settings.NUTS_ACCEPTANCE) <= settings.NUTS_ACCEPTANCE_ERROR
+        is_near = abs(acceptance - settings.NUTS_ACCEPTANCE) <= 0.07
         is_over = spent > request.max_passes * num_chains
         if is_near or is_over or not request.has_time_for("steps that adapt that of NUTS"):
             break
@@ -88,5 +88,6 @@ def pilot_run_of_nuts(
     assert state is not None
     # Chains start where the adaptation ended: it was far longer than the burn-in of a pilot run.
     kernel, reached = kernel_of(passes), state.position
-    pilot = make_pilot_run(for_pilot, request, kernel, settings.NUTS_DRAW_STEPS, lambda _: reached)
+    # Two steps of an effective draw are assumed before a pilot run shows it.
+    pilot = make_pilot_run(for_pilot, request, kernel, 2.0, lambda _: reached)
     return pilot._replace(data_passes=spent + pilot.data_passes), passes

@@ -21,7 +21,7 @@ from ewsg_jax.answers.plan.run_requirements import ALL_STEPS, burn_in_steps, ste
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Array, Key, Position
-from ewsg_jax.draws.convergence import CONVERGED
+from ewsg_jax.draws.convergence import CONVERGED, MOST_RHAT_SHOWN
 from ewsg_jax.gradients._protocol import uses_batches
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
@@ -142,7 +142,7 @@ class PilotRun(NamedTuple):
                 f"{report.num_lost} of {settings.NUM_PILOT_CHAINS} chains of its pilot run diverged"
             )
         if not report.rhat <= CONVERGED:
-            most = settings.MOST_SHOWN_RHAT
+            most = MOST_RHAT_SHOWN
             rhat = f"{report.rhat:.3g}" if report.rhat < most else f"above {most:,.0f}"
             coordinates = f", {report.apart}" if report.apart else ""
             complaints.append(f"chains of its pilot run do not agree (R-hat {rhat}{coordinates})")
@@ -196,7 +196,7 @@ class PilotRun(NamedTuple):
     @property
     def _flat_draws(self) -> np.ndarray:
         """Its draws as vectors, shape (draws, d)."""
-        most = settings.NUM_PILOT_CHAINS * settings.MOST_PILOT_DRAWS
+        most = check_settings.DRAWS_TO_USE[0]
         return draws_of(self.samples, None, most).flat
 
 
@@ -281,7 +281,9 @@ def _run(
         stacked=is_first,
         num_chains=1 if is_first else settings.NUM_PILOT_CHAINS,
         burn_in=burn_in,
-        thin=max(1, (steps - burn_in) // settings.MOST_PILOT_DRAWS),
+        thin=max(
+            1, settings.NUM_PILOT_CHAINS * (steps - burn_in) // check_settings.DRAWS_TO_USE[0]
+        ),
         state=state,
         moments=ALL_STEPS,
         seconds=request.seconds_of_a_run,

@@ -329,7 +329,7 @@ def fallback_kernel(
         curvature: the largest curvature, at which the step is stable.
     """
     n, shards = num_rows(request.data), request.num_row_shards
-    few = max(shards, min(settings.FALLBACK_ROWS, n // 2) // shards * shards)
+    few = max(shards, min(settings.ROWS_PER_DRAW, n // 2) // shards * shards)
     takes_all = n <= settings.MAX_FULL_BATCH_ROWS
     candidate = Candidate(
         "BAOAB", *(("full", "all") if takes_all else ("control_variate", "random"))

@@ -205,10 +205,9 @@ def plan(
         ess=ess_for_tolerance(tolerance),
         num_chains=num_chains,
         batch_size=batch_size,
+        # States may take a quarter of the memory that is free.
         memory_limit=(
-            memory_limit
-            if memory_limit is not None
-            else (free_on_the_host() or 2**32) // settings.MEMORY_PART
+            memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // 4
         ),
         by=by,
         num_row_shards=num_row_shards,

@@ -61,8 +61,6 @@ SECONDS_SHARE = 0.5
 """Part of the seconds that are left which a pilot run may take, and of all which windows may: what
 follows has as many. Set by hand.
 """
-MEMORY_PART = 4
-"""The states of all chains may take one part in four of the memory that is free; set by hand."""
 
 # The normal approximation at the mode.
 
@@ -178,8 +176,6 @@ LOW_RANK_WINDOW_DRAWS = 64
 """The same for a metric of low rank: 16 draws of all chains for each of its directions. A million
 rows in 5,000 groups settled with them.
 """
-MOST_WINDOW_NUMBERS = 2**23
-"""Numbers in the draws of a window: 64 MiB of float64."""
 MAX_FULL_BATCH_ROWS = 100_000
 """Rows up to which a warm-up, a kernel without a forecast and NUTS take all of them in a step; set
 by hand.
@@ -237,8 +233,6 @@ PILOT_LENGTHENING = 3
 """Factor of the steps by which a pilot run that is too short is continued; set by hand."""
 MOST_LENGTHENINGS = 3
 """How often it is continued; set by hand."""
-MOST_PILOT_DRAWS = 500
-"""Draws of each chain that a pilot run keeps: `check` uses 4,000 of all eight."""
 NUM_DENSITY_DRAWS = 256
 """Draws of a pilot run at which densities are evaluated: of a share of 2 % outside the support, 5
 are seen on average.
@@ -258,10 +252,6 @@ NUTS_RUN_RATIO = 4.0
 """How many times as long the whole run must take for NUTS to be tried in the place of a kernel that
 nothing is against; set by hand.
 """
-FALLBACK_ROWS = 1_024
-"""Rows of a minibatch if no forecast is within tolerance and there are too many rows to take all of
-them; set by hand.
-"""
 
 # NUTS.
 
@@ -269,16 +259,10 @@ NUTS_FIRST_STEP = 0.3
 """First step size, in units of the metric; set by hand."""
 NUTS_ACCEPTANCE = 0.8
 """Mean acceptance to which the step size is adapted, as in Stan, NumPyro and BlackJAX."""
-NUTS_ACCEPTANCE_ERROR = 0.07
-"""Difference from it that is near enough; set by hand."""
 NUTS_ADAPTATION_STEPS = 32
 """Steps of each chain by which the acceptance is measured; set by hand."""
-NUTS_ADAPTATION_ROUNDS = 6
-"""How often it is measured at most; set by hand."""
 NUTS_MAX_DEPTH = 8
 """Doublings of a trajectory: up to 255 gradients a step; set by hand (BlackJAX and Stan: 10)."""
-NUTS_DRAW_STEPS = 2.0
-"""Steps of an effective draw that are assumed before a pilot run shows it; set by hand."""
 
 # Other modes.
 
@@ -377,8 +361,6 @@ compiling; set by hand.
 """
 TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
-MOST_SHOWN_RHAT = 1e3
-"""R-hat above which it is printed as "above 1,000"."""
 
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
 HIERARCHY_SPREAD = 0.3

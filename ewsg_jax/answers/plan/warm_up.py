@@ -339,7 +339,7 @@ def _num_kept(size: int) -> int:
         if size <= limits.MAX_DENSE_DIMENSION
         else settings.LOW_RANK_WINDOW_DRAWS
     )
-    return int(np.clip(settings.MOST_WINDOW_NUMBERS // (num_chains * size), 8, kept))
+    return int(np.clip(2 * limits.NUMBERS_AT_ONCE // (num_chains * size), 8, kept))
 
 
 def _gradients_at(
