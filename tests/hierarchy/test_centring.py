@@ -124,6 +124,7 @@ def in_float32(information=0.0, pull=0.0, prior=nested):
     layout = Layout.of(START)
     points = 0.5 * np.random.default_rng(1).normal(size=(3, SIZE))
     to = not_centred(VectorPrior(prior, layout), points, np.zeros(SIZE), np.ones(SIZE))
+    assert to is not None
     numbers = {"information": information, "pull": pull}
     return dataclasses.replace(
         to, **{name: jnp.full(SIZE, x, jnp.float32) for name, x in numbers.items()}
@@ -180,7 +181,7 @@ def test_a_kernel_in_coordinates_steps_as_the_kernel_there():
         np.testing.assert_allclose(ravel_pytree(state.position)[0], expected, rtol=1e-5, atol=1e-6)
         assert int(state.step) == step + 1
         assert bool(info.is_finite)
-    assert int(info.gradient_evaluations) == 4
+        assert int(info.gradient_evaluations) == 4
 
 
 @pytest.mark.full

@@ -17,7 +17,8 @@ from ewsg_jax.answers.check.centred import (
     in_position,
     moments_of_position,
     pulled_back,
-    with_marginals_of_scales,
+    scales,
+    with_marginals,
 )
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
@@ -227,7 +228,12 @@ def _report(
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
         moments = moments.with_doubt_of(moments_of_position(here))
-    moments = with_marginals_of_scales(moments, here)
+    moments = with_marginals(
+        moments,
+        here,
+        scales(request.posterior, judged),
+        functools.partial(_gradients, request, number, settings.MAX_MOVES + 1),
+    )
     if rhat > CONVERGED:
         moments = moments.with_chains_apart(apart, len(draws.values))
     # Impossible draws first: then no number that follows means anything.

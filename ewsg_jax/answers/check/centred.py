@@ -19,7 +19,7 @@ from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradients import FreshGradients
-from ewsg_jax.answers.check.marginals import marginal_of
+from ewsg_jax.answers.check.marginals import Beyond, draws_of_groups, marginal_of, places_beyond
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
@@ -63,7 +63,7 @@ def in_position(draws: Draws) -> Draws:
     """Return draws in the coordinates of the position."""
     if draws.centring is None:
         return draws
-    values = _over_chains(_to_position, draws.centring, draws.values)
+    values = _over_chains(_position_of, draws.centring, draws.values)
     return draws._replace(values=values, centring=None)
 
 
@@ -114,26 +114,65 @@ def moments_of_position(analysis: Analysis) -> TargetMoments:
     return TargetMoments(*replaced, covariance=None)
 
 
-def with_marginals_of_scales(moments: TargetMoments, analysis: Analysis) -> TargetMoments:
-    """Return moments with those of scales from their mean gradients.
+def scales(posterior: Posterior, draws: Draws) -> np.ndarray:
+    """Return the coordinates that set widths of effects; none without a hierarchy."""
+    centring, at = centring_of(posterior), draws.flat[:1]
+    if draws.centring is not None:
+        return draws.centring.scales(in_position(draws).flat[0])
+    if centring is None:
+        return np.zeros(0, int)
+    # A plan's pilot runs are in such coordinates.
+    return centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
+
+
+def with_marginals(
+    moments: TargetMoments,
+    analysis: Analysis,
+    coordinates: np.ndarray,
+    gradients_at: Callable[[Draws], FreshGradients],
+) -> TargetMoments:
+    """Return moments with those of some coordinates from their mean gradients.
 
     Args:
         moments: moments of the target in the coordinates of the position.
         analysis: draws that were not moved, and gradients at them.
+        coordinates: the coordinates, such as scales, shape (k,).
+        gradients_at: evaluates gradients at draws.
     """
     draws, gradients = analysis.draws, analysis.gradients
-    if draws.centring is None:
+    if not len(coordinates):
         return moments
     mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
-    flat, position = draws.flat, in_position(draws).flat[0]
-    for k in draws.centring.scales(position):
-        marginal = marginal_of(flat[:, k], gradients[:, k], draws.num_groups)
+    beyond = _beyond(draws, coordinates, gradients_at)
+    for k, beyond_draws in zip(coordinates, beyond, strict=True):
+        marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, beyond_draws)
         if np.isfinite(marginal.sd):
             mean[k], sd[k] = marginal.mean, marginal.sd
         least, most = settings.MIN_ERROR, settings.MAX_SDS
         mean_error[k] = sd[k] * np.clip(marginal.mean_error / sd[k], least, most)
         sd_error[k] = np.clip(marginal.sd_error, least, most)
     return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance)
+
+
+def _beyond(
+    draws: Draws, coordinates: np.ndarray, gradients_at: Callable[[Draws], FreshGradients]
+) -> list[Beyond | None]:
+    """Return gradients beyond the draws of each coordinate; None for all if these are many."""
+    if len(coordinates) > settings.MAX_SCALES:
+        return [None] * len(coordinates)
+    flat = draws.flat
+    chosen = draws_of_groups(len(flat), draws.num_groups)
+    places = [places_beyond(flat[:, k]) for k in coordinates]
+    shape = (len(places[0]), *chosen.shape)
+    moved = np.broadcast_to(flat[chosen], (len(coordinates), *shape, draws.size)).copy()
+    for values, k, at in zip(moved, coordinates, places, strict=True):
+        values[..., k] = at[:, None, None]
+    there = draws._replace(values=moved.reshape(1, -1, draws.size), shared=False)
+    gradients = gradients_at(there).mean.reshape(moved.shape)
+    return [
+        Beyond(at, values[..., k])
+        for values, k, at in zip(gradients, coordinates, places, strict=True)
+    ]
 
 
 def _in(centring: Centring, draws: Draws) -> Draws:
@@ -203,6 +242,6 @@ def _pulled_back(centring: Centring, flat: Array, gradient: Array) -> Array:
     return pull((gradient, -jnp.ones_like(log_det)))[0]
 
 
-_to_position, _to_coordinates, _conditionals = map(
+_position_of, _to_coordinates, _conditionals = map(
     _program, (_position, Centring.coordinates_of, Centring.conditionals)
 )

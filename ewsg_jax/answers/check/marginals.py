@@ -3,8 +3,9 @@
 The marginal density p of a coordinate u has the derivative −d log p/du = E[g | u], with g the
 gradient of V/T along u and the other coordinates as the target has them at this u. So draws whose
 scale is wrong, and whose other coordinates are right given it, show the marginal by integrating
-their gradients over u. Tails that draws lack are continued with the gradient at their last draws:
-polynomials, by which other moments are corrected, miss them.
+their gradients over u. Beyond the draws gradients are evaluated at some of them, moved along u, and
+beyond these the tail is continued with the last gradient: polynomials, by which other moments are
+corrected, miss such tails.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
+from ewsg_jax.vectors.row_subsets import evenly
 
 
 class Marginal(NamedTuple):
@@ -34,13 +36,59 @@ class Marginal(NamedTuple):
 UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf)
 
 
-def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Marginal:
+class Beyond(NamedTuple):
+    """Gradients beyond the draws of a coordinate, at some draws that are moved along it.
+
+    Attributes:
+        places: the values that the coordinate has there, in order, shape (places,).
+        gradients: gradients of V/T along it, of as many draws of each group, shape (places, groups,
+            draws).
+    """
+
+    places: np.ndarray
+    gradients: np.ndarray
+
+
+class Ends(NamedTuple):
+    """The range in which a coordinate is known.
+
+    Attributes:
+        low, high: the ends of all bins.
+        first_draw, last_draw: the smallest and the largest draw.
+    """
+
+    low: float
+    high: float
+    first_draw: float
+    last_draw: float
+
+
+def places_beyond(u: np.ndarray) -> np.ndarray:
+    """Return values below and above all draws of a coordinate at which gradients are evaluated."""
+    away = u.std() * np.array(settings.SDS_BEYOND)
+    return np.concatenate([(u.min() - away)[::-1], u.max() + away])
+
+
+def draws_of_groups(count: int, num_groups: int) -> np.ndarray:
+    """Return the numbers of the draws that are moved, shape (groups, draws)."""
+    return np.stack(
+        [
+            part.start + evenly(part.stop - part.start, settings.MOVED_DRAWS)
+            for part in groups(count, num_groups)
+        ]
+    )
+
+
+def marginal_of(
+    u: np.ndarray, gradients: np.ndarray, num_groups: int, beyond: Beyond | None = None
+) -> Marginal:
     """Return the marginal of a coordinate.
 
     Args:
         u: its draws, shape (draws,).
         gradients: gradients of V/T along it, the same shape.
         num_groups: the number of groups of successive draws, nearly independent of each other.
+        beyond: gradients beyond the draws; None: only the last draws say how tails end.
     """
     center, scale = u.mean(), max(u.std(), TINY)
     x, score = (u - center) / scale, gradients * scale
@@ -54,10 +102,14 @@ def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Margin
             for part in parts
         ]
     )
-    of_all = _moments(sums.sum(0), edges)
-    without = np.array([_moments(sums.sum(0) - one, edges) for one in sums])
+    ends = Ends(edges[0], edges[-1], edges[0], edges[-1])
+    if beyond is not None:
+        places = (beyond.places - center) / scale
+        sums, ends = _with_places(sums, ends, places, beyond.gradients * scale)
+    of_all = _moments(sums.sum(0), ends)
+    without = np.array([_moments(sums.sum(0) - one, ends) for one in sums])
     # Twice as wide bins have four times the error of a line between the means of bins.
-    wider = _moments(np.add.reduceat(sums.sum(0), np.arange(0, len(edges) - 1, 2), axis=1), edges)
+    wider = _moments(np.add.reduceat(sums.sum(0), np.arange(0, sums.shape[2], 2), axis=1), ends)
     if not all(np.isfinite(moments).all() for moments in (of_all, without, wider)):
         return UNKNOWN
     mean, sd, outside = of_all
@@ -65,13 +117,36 @@ def marginal_of(u: np.ndarray, gradients: np.ndarray, num_groups: int) -> Margin
         jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1)),
         [(wider[0] - mean) / 3, np.log(wider[1] / sd) / 3],
     )
-    # What lies beyond all draws is as far as its tail goes: it may be none, or longer.
-    doubt = settings.OUTSIDE_DOUBT * outside
+    # Beyond all draws the other coordinates may be others; without gradients there, a tail may have
+    # any length.
+    doubt = settings.OUTSIDE_DOUBT * outside * (1 if beyond is None else settings.BEYOND_SHARE)
     return Marginal(
         center + scale * mean,
         scale * sd,
         scale * float(np.hypot(mean_error, doubt * sd)),
         float(np.hypot(sd_error, doubt)),
+    )
+
+
+def _with_places(
+    sums: np.ndarray, ends: Ends, places: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, Ends]:
+    """Return sums with a bin for each place beyond the draws, up to the first gradient that is not
+    finite, and the ends of all bins.
+    """
+    is_low = places < ends.first_draw
+    # An overflow ends a tail: so far out the density is 0.
+    is_known = np.array([np.isfinite(at_place).all() for at_place in scores])
+    low, high = np.flatnonzero(is_low), np.flatnonzero(~is_low)
+    low = low[np.cumprod(is_known[low][::-1], dtype=bool)[::-1]]
+    high = high[np.cumprod(is_known[high], dtype=bool)]
+
+    def bins(chosen: np.ndarray) -> np.ndarray:
+        count = np.full((len(sums), len(chosen)), float(scores.shape[2]))
+        return np.stack([count, count * places[chosen], scores[chosen].sum(2).T], axis=1)
+
+    return np.concatenate([bins(low), sums, bins(high)], axis=2), ends._replace(
+        low=places[low].min(initial=ends.low), high=places[high].max(initial=ends.high)
     )
 
 
@@ -84,19 +159,19 @@ def _shares(count: int) -> np.ndarray:
     return np.concatenate([[0.0], tail, middle, 1 - tail[::-1], [1.0]])
 
 
-def _moments(sums: np.ndarray, edges: np.ndarray) -> tuple[float, float, float]:
+def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
     """Return mean and sd of a density whose logarithm has the mean scores of bins, and the part of
-    its second moment that lies beyond the first and the last edge.
+    its variance that lies beyond the draws.
 
     Args:
         sums: numbers of draws, sums of x and of scores in each bin, shape (3, bins).
-        edges: the ends of the bins, shape (bins + 1,).
+        ends: the ends of the bins and of the draws.
     """
     if sums[0].min() < 1:
         return np.nan, np.nan, np.nan
     at, score = sums[1:] / sums[0]
     # Between the means of bins the gradient is linear, beyond them constant: an exponential tail.
-    grid = np.linspace(edges[0], edges[-1], settings.MARGINAL_POINTS)
+    grid = np.linspace(ends.low, ends.high, settings.MARGINAL_POINTS)
     scores = np.interp(grid, at, score)
     step = grid[1] - grid[0]
     log_density = -np.concatenate([[0.0], np.cumsum((scores[1:] + scores[:-1]) / 2) * step])
@@ -115,5 +190,7 @@ def _moments(sums: np.ndarray, edges: np.ndarray) -> tuple[float, float, float]:
     total = powers + tails
     mean, square = total[1:] / total[0]
     variance = square - mean**2
-    beyond = tails[2] - 2 * mean * tails[1] + mean**2 * tails[0]
+    is_beyond = (grid < ends.first_draw) | (grid > ends.last_draw)
+    beyond = ((grid - mean) ** 2 * density)[is_beyond].sum() * step
+    beyond += tails[2] - 2 * mean * tails[1] + mean**2 * tails[0]
     return mean, float(np.sqrt(variance)), float(beyond / total[0] / variance)

@@ -181,13 +181,18 @@ BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 12, 801
 """Draws of the outermost bins by which the mean gradient of a scale is integrated, at least, and
 their share of all draws, at least; bins of the middle; points of the integral. By hand.
 """
+SDS_BEYOND, MOVED_DRAWS, MAX_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 2, 4
+"""Sds beyond all draws of a scale at which gradients are evaluated; at how many draws of each
+group; and up to how many scales: each takes some 800 gradients. By hand.
+"""
 LEAST_TAIL_RATE = 0.1
 """Gradient of −log density at the last draws, over an sd, below which a tail has no known end. By
 hand.
 """
-OUTSIDE_DOUBT = 0.5
-"""The error of a moment over the part of the second moment that lies beyond all draws. By hand:
-such a tail is as long as it seems, or half as long, or half as long again.
+OUTSIDE_DOUBT, BEYOND_SHARE = 0.5, 0.5
+"""The error of a moment over the part of the variance that lies beyond all draws, and the part of
+that error which stays if gradients are evaluated there. By hand: such a tail is as long as it
+seems, or half as long, or half as long again.
 """
 
 # ── A normal prior ───────────────────────────────────────────────────────────────────────────────

@@ -107,6 +107,7 @@ def test_effects_stay_in_the_coordinates_of_the_model(groups):
     draws = groups.draws(5)
     report = checked(groups, draws)
     a = groups.draws(6, count=160_000)["a"].reshape(-1, GROUPS)
+    assert report.corrected is not None
     np.testing.assert_allclose(report.corrected.mean["a"], a.mean(0), atol=0.02)
     np.testing.assert_allclose(report.corrected.sd["a"], a.std(0), rtol=0.05)
     mean, error = report.expectation(lambda p: p["a"][0] ** 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from ewsg_jax.answers.check.marginals import marginal_of
+from ewsg_jax.answers.check.marginals import Beyond, marginal_of, places_beyond
 
 POTENTIALS = {
     # Normal; a log scale with a half-normal prior; the same with a likelihood of a few effects.
@@ -59,6 +59,35 @@ def test_moments_are_those_of_the_target_not_of_the_draws(name, tilt):
             # The errors are small enough to say that draws are right.
             assert marginal.mean_error < 0.1 * sd
             assert marginal.sd_error < 0.12
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_gradients_beyond_the_draws_show_the_tails_that_these_lack(name):
+    potential, gradient = POTENTIALS[name]
+    mean, sd = moments(potential)
+    tilt = TILTS["without small values"]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        u = draws(potential, tilt, 4_000, rng)
+        noisy = gradient(u) + rng.normal(size=len(u))
+        places = places_beyond(u)
+        at_places = gradient(places)[:, None, None] + rng.normal(size=(len(places), 32, 2))
+        alone = marginal_of(u, noisy, 32)
+        marginal = marginal_of(u, noisy, 32, Beyond(places, at_places))
+        assert abs(marginal.mean - mean) <= 4 * marginal.mean_error
+        assert abs(np.log(marginal.sd / sd)) <= 4 * marginal.sd_error
+        assert marginal.sd_error < alone.sd_error
+        # Nearer to the target than the draws are.
+        assert abs(np.log(marginal.sd / sd)) < 0.5 * abs(np.log(u.std() / sd))
+
+
+def test_an_overflow_beyond_the_draws_ends_a_tail():
+    u = np.random.default_rng(0).normal(size=4_000)
+    places = places_beyond(u)
+    at_places = np.broadcast_to(places[:, None, None], (len(places), 32, 2)).copy()
+    at_places[[0, -1]] = np.inf
+    marginal = marginal_of(u, u, 32, Beyond(places, at_places))
+    assert marginal.sd == pytest.approx(1.0, rel=0.02)
 
 
 def test_a_known_gradient_gives_moments_to_its_bins():

@@ -21,8 +21,8 @@ def test_a_centred_hierarchy_is_sampled_without_a_word(tau):
     assert isinstance(plan.kernel, InCoordinates)
     assert plan.is_trusted, plan.doubts
     assert "hierarchy of 12 effects" in plan.notes[0]
-    options = plan.sample_options() | {"progress": False}
-    samples = ewsg.sample(keys[1], plan.kernel, plan.start, groups.data, **options)
+    options = plan.sample_options()
+    samples = ewsg.sample(keys[1], plan.kernel, plan.start, groups.data, progress=False, **options)
     # In the user's coordinates, against quadrature.
     t = np.asarray(samples.position["t"], float)
     assert abs(t.mean() - groups.mean) < 0.12 * groups.sd
