@@ -17,7 +17,6 @@ from ewsg_jax.answers.check.centred import (
     in_position,
     moments_of_position,
     pulled_back,
-    scales,
     with_marginals,
 )
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
@@ -231,7 +230,7 @@ def _report(
     moments = with_marginals(
         moments,
         here,
-        scales(request.posterior, judged),
+        request.posterior,
         functools.partial(_gradients, request, number, settings.MAX_MOVES + 1),
     )
     if rhat > CONVERGED:

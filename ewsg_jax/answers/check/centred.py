@@ -114,36 +114,29 @@ def moments_of_position(analysis: Analysis) -> TargetMoments:
     return TargetMoments(*replaced, covariance=None)
 
 
-def scales(posterior: Posterior, draws: Draws) -> np.ndarray:
-    """Return the coordinates that set widths of effects; none without a hierarchy."""
-    centring, at = centring_of(posterior), draws.flat[:1]
-    if draws.centring is not None:
-        return draws.centring.scales(in_position(draws).flat[0])
-    if centring is None:
-        return np.zeros(0, int)
-    # A plan's pilot runs are in such coordinates.
-    return centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
-
-
 def with_marginals(
     moments: TargetMoments,
     analysis: Analysis,
-    coordinates: np.ndarray,
+    posterior: Posterior,
     gradients_at: Callable[[Draws], FreshGradients],
 ) -> TargetMoments:
-    """Return moments with those of some coordinates from their mean gradients.
+    """Return moments with those of scales from their mean gradients; as they are without a
+    hierarchy.
 
     Args:
         moments: moments of the target in the coordinates of the position.
         analysis: draws that were not moved, and gradients at them.
-        coordinates: the coordinates, such as scales, shape (k,).
+        posterior: the target.
         gradients_at: evaluates gradients at draws.
     """
     draws, gradients = analysis.draws, analysis.gradients
-    if not len(coordinates):
+    # A plan's pilot runs are in such coordinates by themselves.
+    centring, at = draws.centring or centring_of(posterior), draws.flat[:1]
+    if centring is None:
         return moments
+    coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
     mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
-    beyond = _beyond(draws, coordinates, gradients_at)
+    beyond = _beyond(draws, coordinates, centring.effects, gradients_at)
     for k, beyond_draws in zip(coordinates, beyond, strict=True):
         marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, beyond_draws)
         if np.isfinite(marginal.sd):
@@ -155,7 +148,10 @@ def with_marginals(
 
 
 def _beyond(
-    draws: Draws, coordinates: np.ndarray, gradients_at: Callable[[Draws], FreshGradients]
+    draws: Draws,
+    coordinates: np.ndarray,
+    effects: np.ndarray,
+    gradients_at: Callable[[Draws], FreshGradients],
 ) -> list[Beyond | None]:
     """Return gradients beyond the draws of each coordinate; None for all if these are many."""
     if len(coordinates) > settings.MAX_SCALES:
@@ -166,6 +162,13 @@ def _beyond(
     shape = (len(places[0]), *chosen.shape)
     moved = np.broadcast_to(flat[chosen], (len(coordinates), *shape, draws.size)).copy()
     for values, k, at in zip(moved, coordinates, places, strict=True):
+        # What is no effect, such as another scale, goes along as it does among the draws.
+        off = flat - flat.mean(0)
+        follows = (off * off[:, [k]]).mean(0) / np.maximum((off[:, k] ** 2).mean(), TINY**2)
+        follows[effects] = 0.0
+        most = settings.SDS_FOLLOWED * flat[:, k].std()
+        away = at[:, None, None] - values[..., k]
+        values += np.clip(away, -most, most)[..., None] * follows
         values[..., k] = at[:, None, None]
     there = draws._replace(values=moved.reshape(1, -1, draws.size), shared=False)
     gradients = gradients_at(there).mean.reshape(moved.shape)
