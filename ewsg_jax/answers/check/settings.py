@@ -187,8 +187,8 @@ group; and up to how many scales: each takes some 800 gradients. By hand.
 """
 SDS_FOLLOWED = 3.0
 """Sds of a scale over which other coordinates follow it beyond the draws, as their regression on it
-says. By hand: with 3 the sd of a scale together with an unknown noise was at most 2.6 errors off, 6.6
-without.
+says. By hand: if the noise is unknown too, the sd of a scale was at most 2.6 errors off with 3, and
+6.6 without.
 """
 LEAST_TAIL_RATE = 0.1
 """Gradient of −log density at the last draws, over an sd, below which a tail has no known end. By
