@@ -84,7 +84,8 @@ def _is_separable(prior: VectorPrior, points: np.ndarray) -> bool:
     is_moved = rng.random((NUM_HALVES, points.shape[1])) < 0.5
     places = np.concatenate([points[:1], np.where(is_moved, points[1], points[0])])
     dtype = jnp.result_type(float, *prior.layout.dtypes)
-    first, *others = np.asarray(_gradients(prior, jnp.asarray(places, dtype)), np.float64)
+    # Arrays of NumPy: a change of dtype on the device is a program of its own.
+    first, *others = np.asarray(_gradients(prior, places.astype(dtype)), np.float64)
     return not any(
         (_differs(other - first, first) & ~moved).any()
         for other, moved in zip(others, is_moved, strict=True)
@@ -153,18 +154,20 @@ def _differs(difference: np.ndarray, size: np.ndarray) -> np.ndarray:
 def _derivatives(prior: VectorPrior, point: np.ndarray, direction: np.ndarray) -> Derivatives:
     """Return derivatives at a point, in float64."""
     dtype = jnp.result_type(float, *prior.layout.dtypes)
-    arrays = _program(prior, jnp.asarray(point, dtype), jnp.asarray(direction, dtype))
+    arrays = _program(prior, point.astype(dtype), direction.astype(dtype))
     return Derivatives(*(np.asarray(x, np.float64) for x in arrays))
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=UNOPTIMISED)
-def _gradients(prior: VectorPrior, points: Array) -> Array:
+def _gradients(prior: VectorPrior, points: Array | np.ndarray) -> Array:
     """Return gradients at points (points, d)."""
     return jax.vmap(jax.grad(prior))(points)
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=UNOPTIMISED)
-def _program(prior: VectorPrior, point: Array, direction: Array) -> tuple[Array, Array, Array]:
+def _program(
+    prior: VectorPrior, point: Array | np.ndarray, direction: Array | np.ndarray
+) -> tuple[Array, Array, Array]:
     """Return the arrays of `Derivatives`."""
     axes = jnp.eye(point.shape[0], dtype=point.dtype)
 

@@ -188,7 +188,8 @@ def _centring(
 ) -> Centring | None:
     """Return the coordinates in which effects depend least on their scales; None without any."""
     layout, flat = draws.layout, draws.flat
-    if min(dtype.itemsize for dtype in layout.dtypes) < 4:
+    # The weights of linear predictors have no scale among them.
+    if posterior.predictor is not None or min(dtype.itemsize for dtype in layout.dtypes) < 4:
         return None
     points = flat[evenly(len(flat), NUM_POINTS)]
     widths = np.maximum(flat.std(0), TINY)

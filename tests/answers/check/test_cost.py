@@ -83,7 +83,7 @@ def ended(distances, changes):
 
     def reckoned(draws, fresh, number=0):
         return moved_draws.Analysis(
-            draws, SCORES._replace(distance=distances[number]), Known(number)
+            draws, draws.flat, SCORES._replace(distance=distances[number]), Known(number)
         )
 
     class Standing:
