@@ -264,10 +264,10 @@ def test_it_prints_a_table():
     ):
         assert part in text
     many = ewsg.models.gaussian_location()
-    rows = jnp.ones((4, 12))
-    text = repr(ewsg.forecast(ewsg.ld(many, 0.01), a_mode(many, jnp.zeros(12), rows), rows))
+    rows = jnp.ones((4, 13))
+    text = repr(ewsg.forecast(ewsg.ld(many, 0.01), a_mode(many, jnp.zeros(13), rows), rows))
     assert "median" in text
-    assert "of all 12" in text
+    assert "of all 13" in text
 
 
 def test_stationary_covariance_and_times():
