@@ -248,18 +248,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.one:
         model, side = MODELS[options.one[0]](), SIDES[options.one[1]]
         began, used = time.perf_counter(), time.process_time()
-        found = side(model)
+        measurement = side(model)
         taken = [time.perf_counter() - began, time.process_time() - used]
-        print(json.dumps({"seconds": taken, **found}))
+        print(json.dumps({"seconds": taken, **measurement}))
         return 0
     before, rows = machine(), []
     for name in options.only:
-        found = {side: measured(name, side) for side in SIDES}
-        ours_took, nuts_took = (np.array(found[side]["seconds"]) for side in SIDES)
-        rows.append({"model": name, "ratio": (ours_took / nuts_took).tolist(), **found})
+        measurements = {side: measured(name, side) for side in SIDES}
+        ours_took, nuts_took = (np.array(measurements[side]["seconds"]) for side in SIDES)
+        rows.append({"model": name, "ratio": (ours_took / nuts_took).tolist(), **measurements})
         print(name, rows[-1]["ratio"])
         for side in SIDES:
-            print("   ", side, found[side])
+            print("   ", side, measurements[side])
     written = {"protocol": PROTOCOL, "machine": before, "results": rows}
     options.out.write_text(json.dumps(written, indent=1) + "\n")
     return 0

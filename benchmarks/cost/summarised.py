@@ -54,9 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         ran.append(samples.run_seconds)
         began = time.perf_counter()
-        found = ewsg.diagnostics.summary(samples)
+        summary = ewsg.diagnostics.summary(samples)
         took.append(time.perf_counter() - began)
-        print(f"run {ran[-1]:.1f} s, summary {took[-1]:.1f} s, {found.worst_rhat:.3f}", flush=True)
+        print(
+            f"run {ran[-1]:.1f} s, summary {took[-1]:.1f} s, {summary.worst_rhat:.3f}", flush=True
+        )
     share, results = DRAWS / (NUM_CHAINS * steps), []
     for thin in THINS:
         ratio = summarise([one / (thin * other) for one, other in zip(took, ran, strict=True)])

@@ -30,8 +30,8 @@ def horseshoe_regression_draws(
         mean = np.linalg.solve(precision, np.broadcast_to(linear[:, None], (CHAINS, d, 1)))[..., 0]
         noise = rng.standard_normal((CHAINS, d, 1))
         b = mean + np.linalg.solve(np.swapaxes(factor, 1, 2), noise)[..., 0]
-        own = rng.gamma(1.0, 1 / (1 + 1 / local))
-        local = 1 / rng.gamma(1.0, 1 / (own + 0.5 * b**2 / shared[:, None]))
+        auxiliary = rng.gamma(1.0, 1 / (1 + 1 / local))
+        local = 1 / rng.gamma(1.0, 1 / (auxiliary + 0.5 * b**2 / shared[:, None]))
         of_shared = rng.gamma(1.0, 1 / (1 / width**2 + 1 / shared))
         rate = of_shared + 0.5 * np.sum(b**2 / local, axis=1)
         shared = 1 / rng.gamma((d + 1) / 2, 1 / rate)
@@ -39,6 +39,6 @@ def horseshoe_regression_draws(
             kept.append(
                 {"b": b, "log_lambda": 0.5 * np.log(local), "log_tau": 0.5 * np.log(shared)}
             )
-    found = {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
-    order = rng.permutation(len(found["b"]))[:count]
-    return {name: leaf[order] for name, leaf in found.items()}
+    draws = {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
+    order = rng.permutation(len(draws["b"]))[:count]
+    return {name: leaf[order] for name, leaf in draws.items()}

@@ -18,7 +18,7 @@ quantile of weights beyond which they count as equal; proposals weighed together
 
 
 class Proposal(NamedTuple):
-    """A Student law: where it is, and a root of its squared widths."""
+    """A Student t distribution: its location, and a root of its scale matrix."""
 
     centre: np.ndarray
     root: np.ndarray
@@ -56,13 +56,13 @@ class Rasch:
 
     @functools.cached_property
     def proposal(self) -> Proposal:
-        """A Student law at the mode with its curvature, by central differences."""
+        """A Student t distribution at the mode with its curvature, by central differences."""
         d, step = self.num_items + 1, 1e-3
         start = np.append(np.zeros(d - 1), -0.3)
-        found = minimize(lambda h: -self.log_marginal(h[None])[0], start, method="L-BFGS-B").x
+        mode = minimize(lambda h: -self.log_marginal(h[None])[0], start, method="L-BFGS-B").x
         moves = step * np.eye(d)
         corners = [
-            found + a * moves[i] + b * moves[j]
+            mode + a * moves[i] + b * moves[j]
             for i in range(d)
             for j in range(d)
             for a in (1, -1)
@@ -71,7 +71,7 @@ class Rasch:
         values = self.log_marginal(np.array(corners)).reshape(d, d, 4)
         hessian = (values[..., 0] - values[..., 1] - values[..., 2] + values[..., 3]) / 4 / step**2
         covariance = np.linalg.inv(-0.5 * (hessian + hessian.T))
-        return Proposal(found, WIDER * np.linalg.cholesky(covariance))
+        return Proposal(mode, WIDER * np.linalg.cholesky(covariance))
 
     def propose(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return proposals, and the logarithms of their importance weights."""

@@ -153,7 +153,7 @@ def poisson() -> Pair:
 
 
 def mixture() -> Pair:
-    """Return effects of which one in six is from a law five times as wide."""
+    """Return effects of which one in six is from a distribution five times as wide."""
     rng, num_groups, share, wider = np.random.default_rng(23), 40, 1 / 6, 5.0
     is_wide = np.arange(num_groups) < share * num_groups
     z = rng.normal(size=num_groups) * np.where(is_wide, wider, 1.0)
@@ -424,7 +424,7 @@ def item_response() -> Pair:
         ("theta",),
         ("log_tau",),
         precision,
-        "items and scale by rejection from a Student law at their mode, abilities on a grid",
+        "items and scale by rejection from a Student t at their mode, abilities on a grid",
     )
 
 

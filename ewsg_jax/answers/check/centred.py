@@ -1,4 +1,4 @@
-"""Draws of a hierarchy in partially centred coordinates, in which identities see its scales.
+"""Draws of a hierarchy in coordinates in which identities see its scales.
 
 In the coordinates in which a hierarchy is written, the gradient of a scale at fixed effects has a
 standard deviation of √(2J) for J effects. That noise says nothing of the scale and hides its bias.
@@ -35,7 +35,7 @@ Program = Callable[..., Array]
 def in_centred(
     posterior: Posterior, draws: Draws, fresh: FreshGradients, temperature: float
 ) -> tuple[Draws, FreshGradients]:
-    """Return draws and gradients in partially centred coordinates; as they are without a hierarchy.
+    """Return draws and gradients in coordinates that fit a hierarchy; as they are without one.
 
     Args:
         posterior: the target, whose prior shows which coordinates are effects.
