@@ -33,8 +33,8 @@ def gradients(model, draws):
 
 @pytest.mark.parametrize("name", ALL)
 def test_exact_draws_meet_the_identities_of_both_forms(name):
-    """E g = 0 and E[(x − m) g] = −1 for each coordinate: another distribution meets neither, and a form
-    that is not the other's does not meet them at the same draws.
+    """E g = 0 and E[(x − m) g] = −1 for each coordinate: another distribution meets
+    neither, and a form that is not the other's does not meet them at the same draws.
     """
     pair = pairs()[name]
     exact = pair.draw(np.random.default_rng(3), 2_000)

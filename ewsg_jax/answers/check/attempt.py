@@ -227,7 +227,7 @@ def _report(
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
         moments = moments.with_doubt_of(moments_of_position(here))
-    moments = with_marginals(
+    moments, passes_beyond = with_marginals(
         moments,
         here,
         request.posterior,
@@ -265,7 +265,7 @@ def _report(
         rest=None if end is here else end.scores,
         rhat=rhat,
         apart=draws.names[worst],
-        data_passes=first.data_passes + passes,
+        data_passes=first.data_passes + passes + passes_beyond,
         tolerance=request.tolerance,
         draws=draws,
         analyses=(here,) if end is here else (here, end),

@@ -8,7 +8,7 @@ in any coordinates, so draws and gradients are mapped and judged there.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -119,9 +119,9 @@ def with_marginals(
     analysis: Analysis,
     posterior: Posterior,
     gradients_at: Callable[[Draws], FreshGradients],
-) -> TargetMoments:
-    """Return moments with those of scales from their mean gradients; as they are without a
-    hierarchy.
+) -> tuple[TargetMoments, float]:
+    """Return moments with those of scales from their mean gradients, and passes over the data for
+    these; the moments as they are without a hierarchy.
 
     Args:
         moments: moments of the target in the coordinates of the position.
@@ -133,10 +133,10 @@ def with_marginals(
     # A plan's pilot runs are in such coordinates by themselves.
     centring, at = draws.centring or centring_of(posterior), draws.flat[:1]
     if centring is None:
-        return moments
+        return moments, 0.0
     coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
     mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
-    beyond = _beyond(draws, coordinates, centring.effects, gradients_at)
+    beyond, passes = _beyond(draws, coordinates, centring.effects, gradients_at)
     for k, beyond_draws in zip(coordinates, beyond, strict=True):
         marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, beyond_draws)
         if np.isfinite(marginal.sd):
@@ -144,7 +144,7 @@ def with_marginals(
         least, most = settings.MIN_ERROR, settings.MAX_SDS
         mean_error[k] = sd[k] * np.clip(marginal.mean_error / sd[k], least, most)
         sd_error[k] = np.clip(marginal.sd_error, least, most)
-    return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance)
+    return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance), passes
 
 
 def _beyond(
@@ -152,10 +152,12 @@ def _beyond(
     coordinates: np.ndarray,
     effects: np.ndarray,
     gradients_at: Callable[[Draws], FreshGradients],
-) -> list[Beyond | None]:
-    """Return gradients beyond the draws of each coordinate; None for all if these are many."""
+) -> tuple[Sequence[Beyond | None], float]:
+    """Return gradients beyond the draws of each coordinate, None for all if these are many, and
+    passes over the data for them.
+    """
     if len(coordinates) > settings.MAX_SCALES:
-        return [None] * len(coordinates)
+        return [None] * len(coordinates), 0.0
     flat = draws.flat
     chosen = draws_of_groups(len(flat), draws.num_groups)
     places = [places_beyond(flat[:, k]) for k in coordinates]
@@ -171,11 +173,13 @@ def _beyond(
         values += np.clip(away, -most, most)[..., None] * follows
         values[..., k] = at[:, None, None]
     there = draws._replace(values=moved.reshape(1, -1, draws.size), shared=False)
-    gradients = gradients_at(there).mean.reshape(moved.shape)
-    return [
+    fresh = gradients_at(there)
+    gradients = fresh.mean.reshape(moved.shape)
+    beyond = [
         Beyond(at, values[..., k])
         for values, k, at in zip(gradients, coordinates, places, strict=True)
     ]
+    return beyond, fresh.data_passes
 
 
 def _in(centring: Centring, draws: Draws) -> Draws:

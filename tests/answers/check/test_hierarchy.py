@@ -88,6 +88,8 @@ def test_exact_draws_are_right(groups, seed):
     assert report.outcome == "right"
     assert max(errors(report, groups)) < 4
     assert float(report.sd_ratio_error["t"]) < 0.025
+    # Gradients beyond the draws of the scale count too: 12 places, 2 draws of each of 32 groups.
+    assert report.data_passes >= report.num_used + 12 * 2 * 32
 
 
 @pytest.mark.usual_parameters("0.1")
