@@ -81,6 +81,16 @@ def test_gradients_beyond_the_draws_show_the_tails_that_these_lack(name):
         assert abs(np.log(marginal.sd / sd)) < 0.5 * abs(np.log(u.std() / sd))
 
 
+def test_a_tail_that_no_draw_shows_is_part_of_the_error():
+    """The gradient at the last draws is steeper than further out, and known without noise."""
+    potential, gradient = POTENTIALS["few effects"]
+    mean, sd = moments(potential)
+    u = draws(potential, lambda u: -30.0 * (u < -0.5), 4_000, np.random.default_rng(0))
+    marginal = marginal_of(u, gradient(u), 32)
+    assert abs(np.log(marginal.sd / sd)) <= 3 * marginal.sd_error
+    assert abs(marginal.mean - mean) <= 3 * marginal.mean_error
+
+
 def test_an_overflow_beyond_the_draws_ends_a_tail():
     u = np.random.default_rng(0).normal(size=4_000)
     places = places_beyond(u)
