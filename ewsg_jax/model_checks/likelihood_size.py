@@ -44,7 +44,7 @@ def odd_size(
         return []
     flat = center.astype(jnp.result_type(jnp.float32, *layout.dtypes))
     _, hessians = prior_derivatives(posterior, layout, np.stack([flat, flat]))
-    informed = d - float(np.sum(np.asarray(hessians[0], np.float64) * covariance))
+    informed = d - float(np.sum(np.asarray(hessians, np.float64)[0] * covariance))
     # A tenth of the posterior's curvature must be the likelihood's, for its size to be known.
     if not informed > 0.1 * d:
         return []

@@ -46,8 +46,27 @@ class SearchedError(Exception):
     """The search has ended: no more of the plan is made."""
 
 
+def heavy_tailed_effects() -> tuple[ewsg.Posterior, dict, dict]:
+    """The rows of `correlated_effects`, noisier, with intercepts of a Student law, centred.
+
+    Their posterior given the rest is not normal: no coordinates are found in which it has a mode.
+    """
+    _, _, rows = correlated_effects()
+
+    def likelihood(p, row):
+        return -0.5 * ((row["y"] - p["a"][row["g"]]) / 4) ** 2
+
+    def prior(p):
+        scaled = (p["a"] - p["mu"]) / jnp.exp(p["log_tau"])
+        of_effects = -2.5 * jnp.sum(jnp.log1p(scaled**2 / 4)) - scaled.size * p["log_tau"]
+        return of_effects + p["log_tau"] - 0.5 * jnp.exp(2 * p["log_tau"]) - 0.5 * p["mu"] ** 2
+
+    start = {"mu": jnp.zeros(()), "log_tau": jnp.zeros(()), "a": jnp.zeros(12)}
+    return ewsg.Posterior(likelihood, prior), start, {name: rows[name] for name in "gy"}
+
+
 def test_a_search_without_a_mode_is_short(monkeypatch):
-    posterior, start, rows = correlated_effects()
+    posterior, start, rows = heavy_tailed_effects()
     found = []
 
     def searched(*given, **named):

@@ -28,7 +28,7 @@ print(len(found), plan.is_trusted)
     ids=["near normal", "by chains"],
 )
 def test_a_plan_compiles_few_programs(name, most):
-    """13 and 18: nothing is compiled by operations one by one."""
+    """15 and 21: nothing is compiled by operations one by one."""
     made = subprocess.run(
         [sys.executable, "-c", COUNTED.format(name=name)],
         capture_output=True,
