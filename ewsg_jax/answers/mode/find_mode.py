@@ -27,6 +27,7 @@ from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Data, Key, P, Position
 from ewsg_jax.base.warn import warn
 from ewsg_jax.model_checks.ignored_arrays import unread
+from ewsg_jax.model_checks.narrowing import narrowed
 from ewsg_jax.model_checks.not_finite import not_finite
 from ewsg_jax.model_checks.support import NONE, SUPPORT_CURE, Outside, outside
 from ewsg_jax.model_checks.support_structure import can_end
@@ -164,9 +165,14 @@ def find_mode(
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
-        # The density is flat in an array that it does not read: that explains the failure.
+        # The density is flat in an array that it does not read, or its prior has no bound: that
+        # explains the failure.
         if ignored := unread(posterior, mode.position, checked_data):
             complaint = f"{ignored[0]}; {complaint}"
+        elif potential.is_dense:
+            of = potential.of
+            cause = narrowed(posterior, of.layout, vector(begin), vector(mode.position))
+            complaint = f"{cause}; {complaint}" if cause else complaint
         warn(complaint)
     return mode
 
