@@ -150,7 +150,7 @@ def not_centred(
         prior: the log prior of a vector.
         points: places at which it is differentiated, shape (places, d).
         center: values that effects may have, shape (d,).
-        width: widths that they may have, shape (d,).
+        width: widths that they may have, and other coordinates, shape (d,).
     """
     levels = levels_of(prior, points)
     if not levels:
@@ -169,9 +169,9 @@ def not_centred(
 
 def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals, ...] | None:
     """Return the conditionals of all levels as linear functions; None if they are not."""
-    size, dtype = points.shape[1], centring.width.dtype
+    steps, dtype = np.asarray(centring.width, np.float64), centring.width.dtype
     # Each place, and one step along each coordinate.
-    away = np.concatenate([np.zeros((1, size)), np.eye(size)])
+    away = np.concatenate([np.zeros((1, len(steps))), np.diag(steps)])
     values = np.asarray(
         _over_places(centring, jnp.asarray(points[:, None] + away, dtype)), np.float64
     )
@@ -179,8 +179,8 @@ def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals,
     for level in centring.hierarchy.levels:
         mean, width = np.moveaxis(values[..., list(level)], 2, 0)
         parts = [
-            linear_functions(points, part[:, 0], part[:, 1:], dtype)
-            for part in (mean, np.log(width))
+            linear_functions(points, part[:, 0], part[:, 1:], steps, units, dtype)
+            for part, units in ((mean, steps[list(level)]), (np.log(width), np.ones(len(level))))
         ]
         if parts[0] is None or parts[1] is None:
             return None

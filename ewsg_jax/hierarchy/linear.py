@@ -54,17 +54,24 @@ class LinearConditionals(NamedTuple):
 
 
 def linear_functions(
-    points: np.ndarray, values: np.ndarray, stepped: np.ndarray, dtype: np.dtype
+    points: np.ndarray,
+    values: np.ndarray,
+    stepped: np.ndarray,
+    steps: np.ndarray,
+    units: np.ndarray,
+    dtype: np.dtype,
 ) -> LinearFunctions | None:
     """Return functions as linear ones; None if they are not.
 
     Args:
         points: some places, shape (places, d).
         values: the functions there, shape (places, functions).
-        stepped: the functions one step of 1 along each coordinate away, shape (places, d,
-            functions).
+        stepped: the functions one step along each coordinate away, shape (places, d, functions).
+        steps: the length of the step along each coordinate, shape (d,).
+        units: what is 1 to each function, shape (functions,).
         dtype: the dtype of the numbers.
     """
+    points, values, stepped = points / steps, values / units, stepped / units
     derivatives = np.swapaxes(stepped - values[:, None], 1, 2)
     size = np.maximum(np.abs(values).max(), 1.0)
     if not np.isfinite(derivatives).all() or np.ptp(derivatives, axis=0).max() > SAME * size:
@@ -74,10 +81,14 @@ def linear_functions(
     constants = values - points @ weights.T
     if np.ptp(constants, axis=0).max() > SAME * size:
         return None
+    constant = constants.mean(0)
+    # Where widths span many powers of ten, rounding in the widest is much in the narrowest.
+    constant[np.abs(constant) < 100 * np.finfo(dtype).eps * size] = 0.0
     most = max(1, int((weights != 0).sum(1).max()))
     places = np.argsort(-np.abs(weights), axis=1, kind="stable")[:, :most]
+    chosen = np.take_along_axis(weights, places, axis=1) * units[:, None] / steps[places]
     return LinearFunctions(
-        jnp.asarray(constants.mean(0), dtype),
+        jnp.asarray(constant * units, dtype),
         jnp.asarray(places, jnp.int32),
-        jnp.asarray(np.take_along_axis(weights, places, axis=1), dtype),
+        jnp.asarray(chosen, dtype),
     )
