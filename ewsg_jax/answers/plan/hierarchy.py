@@ -6,7 +6,6 @@ moves; positions, draws and starts stay in the coordinates that the model is wri
 """
 
 import dataclasses
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +13,12 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
-from ewsg_jax.answers.mode.find_mode import find_mode
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.answers.mode.potential import is_newton_quick
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.result import Plan
 from ewsg_jax.base import rng
-from ewsg_jax.base.typing import Array, Data, Key, Position
+from ewsg_jax.base.typing import Array, Key, Position
 from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
 from ewsg_jax.hierarchy.conditionals import VectorPrior
 from ewsg_jax.hierarchy.effects import NUM_POINTS
@@ -70,10 +66,9 @@ def plan_in_coordinates(
     key: Key,
     posterior: Posterior,
     position: Position,
-    data: Data,
     centring: Centring,
+    mode_of: Callable[[Key, Posterior, Position], Mode],
     plan_of: Callable[[Key, Posterior, Position], Plan],
-    mesh: Mesh | None,
 ) -> Plan:
     """Return a plan of a hierarchy, made in coordinates that fit what rows say of its effects.
 
@@ -81,41 +76,21 @@ def plan_in_coordinates(
         key: a typed PRNG key.
         posterior: the target.
         position: the position at which searches begin.
-        data: all n rows.
         centring: the not centred form.
+        mode_of: searches for the mode of a posterior from a position.
         plan_of: makes the plan of a posterior from a position.
-        mesh: devices with the rows.
     """
     for_mode, for_plan = rng.keys_of(key, 2)
     standard, start = posterior.transformed(centring), centring.inverse(position)
-    is_quick = is_newton_quick(standard, start, data)
-    begin = time.perf_counter()
     with warnings.catch_warnings():
         # The search in the final coordinates says what is wrong with the model.
         warnings.simplefilter("ignore", RuntimeWarning)
-        mode = find_mode(
-            for_mode,
-            standard,
-            start,
-            data,
-            max_steps=settings.NEWTON_MODE_STEPS if is_quick else settings.MODE_STEPS,
-            progress=False,
-            mesh=mesh,
-            check_data=False,
-        )
+        mode = mode_of(for_mode, standard, start)
     fitted = informed(centring, mode)
     at_mode = fitted.inverse(centring.forward(mode.position)) if fitted is not centring else start
-    seconds = time.perf_counter() - begin
     plan = plan_of(for_plan, posterior.transformed(fitted), at_mode)
-    spent = {name: plan.seconds_spent[name] + seconds for name in ("mode", "all")}
-    return of_position(
-        dataclasses.replace(
-            plan,
-            data_passes_spent=plan.data_passes_spent + mode.data_passes,
-            seconds_spent=plan.seconds_spent | spent,
-        ),
-        fitted,
-    )
+    passes = plan.data_passes_spent + mode.data_passes
+    return of_position(dataclasses.replace(plan, data_passes_spent=passes), fitted)
 
 
 def informed(centring: Centring, mode: Mode) -> Centring:

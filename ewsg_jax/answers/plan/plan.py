@@ -1,8 +1,11 @@
 """Plan a run: which kernel, from where and how long; and whether a chain is needed at all."""
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
@@ -174,67 +177,128 @@ def plan(
     # A half-precision number has fewer digits than a tolerance needs, if the mode is some sds from
     # 0.
     position = pytrees.widened(position)
-    centring = hierarchy_of(posterior, position) if mode is None else None
-    if centring is not None:
-
-        def in_coordinates(key: Key, posterior: Posterior, position: Position) -> Plan:
-            return plan(
-                key,
-                posterior,
-                position,
-                data_for_runs,
-                tolerance=tolerance,
-                num_chains=num_chains,
-                methods=methods,
-                batch_size=batch_size,
-                memory_limit=memory_limit,
-                max_passes=max_passes,
-                by=by,
-                mesh=mesh,
-                check_data=False,
-                progress=progress,
-            )
-
-        return plan_in_coordinates(
-            key, posterior, position, data_for_runs, centring, in_coordinates, mesh
-        )
-    started = time.perf_counter()
-    for_mode, for_search = rng.keys_of(key, 2)
-    requirements = RunRequirements(
-        tolerance=float(tolerance),
-        ess=ess_for_tolerance(tolerance),
-        num_chains=num_chains,
-        batch_size=batch_size,
-        # States may take a quarter of the memory that is free.
-        memory_limit=(
-            memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // 4
+    call = PlanCall(
+        data=data,
+        data_for_runs=data_for_runs,
+        requirements=RunRequirements(
+            tolerance=float(tolerance),
+            ess=ess_for_tolerance(tolerance),
+            num_chains=num_chains,
+            batch_size=batch_size,
+            # States may take a quarter of the memory that is free.
+            memory_limit=(
+                memory_limit if memory_limit is not None else (free_on_the_host() or 2**32) // 4
+            ),
+            by=by,
+            num_row_shards=num_row_shards,
+            is_restricted=methods is not None or batch_size is not None or by != "rows",
         ),
-        by=by,
-        num_row_shards=num_row_shards,
-        is_restricted=methods is not None or batch_size is not None or by != "rows",
+        methods=methods,
+        max_passes=float(
+            max_passes or max(settings.PASSES_PER_PILOT_CHAIN, settings.ROWS_PER_PILOT_CHAIN / n)
+        ),
+        budget=float(seconds or _seconds_for(n, position)),
+        started=time.perf_counter(),
+        mesh=mesh,
+        check_data=check_data,
+        progress=progress,
     )
-    candidates = candidates_for(posterior, methods, by_leverage=num_row_shards == 1)
+    centring = hierarchy_of(posterior, position) if mode is None else None
+    if centring is None:
+        planned = _planned(key, posterior, position, call, mode)
+    else:
+        # In other coordinates the data are the same, which have been looked at.
+        call = dataclasses.replace(call, check_data=False)
+        planned = plan_in_coordinates(
+            key,
+            posterior,
+            position,
+            centring,
+            partial(_mode, call=call),
+            partial(_planned, call=call),
+        )
+    if not planned.is_trusted:
+        doubts = "; ".join(planned.doubts)
+        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {planned.advice}")
+    return planned
+
+
+@dataclass(frozen=True)
+class PlanCall:
+    """The arguments of `plan` that do not depend on coordinates, checked.
+
+    Attributes:
+        data: all n rows, on the devices of a mesh if there is one.
+        data_for_runs: all n rows, as runs take them.
+        requirements: what a run must meet.
+        methods: names of the methods that may be taken; None for the default.
+        max_passes: passes over the data that each chain of a pilot run may take.
+        budget: what the plan may take, s.
+        started: the time at which it began, by `time.perf_counter`, s.
+        mesh: devices with the rows; None for one.
+        check_data: whether data are looked at for what is not finite.
+        progress: whether progress is shown.
+    """
+
+    data: Data
+    data_for_runs: Data
+    requirements: RunRequirements
+    methods: Collection[str] | None
+    max_passes: float
+    budget: float
+    started: float
+    mesh: Mesh | None
+    check_data: bool
+    progress: bool
+
+
+def _mode(key: Key, posterior: Posterior, position: Position, call: PlanCall) -> Mode:
+    """Return the mode that a search finds from a position."""
+    is_quick = is_newton_quick(posterior, position, call.data)
+    return find_mode(
+        key,
+        posterior,
+        position,
+        call.data_for_runs,
+        max_steps=settings.NEWTON_MODE_STEPS if is_quick else settings.MODE_STEPS,
+        progress=False,
+        mesh=call.mesh,
+        check_data=call.check_data,
+    )
+
+
+def _planned(
+    key: Key,
+    posterior: Posterior,
+    position: Position,
+    call: PlanCall,
+    mode: Mode | None = None,
+) -> Plan:
+    """Return a plan in the coordinates of a posterior.
+
+    Args:
+        key: a typed PRNG key.
+        posterior: the target.
+        position: the position at which the search for its mode begins.
+        call: the other arguments of `plan`.
+        mode: the mode; None: it is searched for.
+    """
+    for_mode, for_search = rng.keys_of(key, 2)
+    data, requirements = call.data, call.requirements
+    candidates = candidates_for(
+        posterior, call.methods, by_leverage=requirements.num_row_shards == 1
+    )
     mode_findings: list[Finding] = []
     passes_for_mode = 0.0
     with (
-        Clock(progress) as clock,
+        Clock(call.progress) as clock,
         start_compiling(posterior, position, data, candidates, requirements) as compiling,
     ):
         clock.says("plan: the mode is searched for")
         if mode is None:
-            is_quick = is_newton_quick(posterior, position, data)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", RuntimeWarning)
-                mode = find_mode(
-                    for_mode,
-                    posterior,
-                    position,
-                    data_for_runs,
-                    max_steps=settings.NEWTON_MODE_STEPS if is_quick else settings.MODE_STEPS,
-                    progress=False,
-                    mesh=mesh,
-                    check_data=check_data,
-                )
+                mode = _mode(for_mode, posterior, position, call)
             mode_findings = _as_findings(caught)
             passes_for_mode = mode.data_passes
             # A search by another gradient fails in many ways, none of which says so.
@@ -253,16 +317,13 @@ def plan(
             mode=mode,
             candidates=candidates,
             requirements=requirements,
-            max_passes=float(
-                max_passes
-                or max(settings.PASSES_PER_PILOT_CHAIN, settings.ROWS_PER_PILOT_CHAIN / n)
-            ),
-            budget=float(seconds or _seconds_for(n, position)),
-            started=started,
-            data_for_runs=data_for_runs,
-            mesh=mesh,
-            names_methods=methods is not None,
-            seconds={"mode": time.perf_counter() - started},
+            max_passes=call.max_passes,
+            budget=call.budget,
+            started=call.started,
+            data_for_runs=call.data_for_runs,
+            mesh=call.mesh,
+            names_methods=call.methods is not None,
+            seconds={"mode": time.perf_counter() - call.started},
             compiling=compiling,
             clock=clock,
         )
@@ -273,12 +334,8 @@ def plan(
             # why.
             reasons = [_ended(finding.text) for finding in mode_findings]
             raise ValueError(" And ".join([*reasons, str(error)])) from error
-    request.seconds["all"] = time.perf_counter() - started
-    planned = _plan_of(request, result, mode_findings, passes_for_mode)
-    if not planned.is_trusted:
-        doubts = "; ".join(planned.doubts)
-        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {planned.advice}")
-    return planned
+    request.seconds["all"] = time.perf_counter() - call.started
+    return _plan_of(request, result, mode_findings, passes_for_mode)
 
 
 def _seconds_for(n: int, position: Position) -> float:
