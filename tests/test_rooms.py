@@ -130,6 +130,6 @@ def test_numeric_constants_are_few():
     once, has no name.
     """
     constants = list(numeric_constants())
-    assert 150 < len(constants) <= 300, len(constants)
+    assert 150 < len(constants) <= 250, len(constants)
     limits = [name for module, name in constants if module == "base.limits"]
     assert len(limits) == len(set(limits)) > 5

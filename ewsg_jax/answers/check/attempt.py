@@ -176,7 +176,8 @@ def _analyse(
     if metric is not None:
         directions = stein.by_root(draws.values, gradients, noise, *metric)
     else:
-        most = len(draws.flat) // settings.DRAWS_PER_DIRECTION
+        # A covariance matrix needs some draws for each parameter; by hand.
+        most = len(draws.flat) // 8
         is_dense = draws.size <= min(limits.MAX_DENSE_DIMENSION, most)
         directions = stein.by_halves(draws.values, gradients, noise, is_dense, draws.shared)
     scores = stein.scores_of(directions, error_rate, draws.shared)

@@ -104,7 +104,8 @@ def far_out(mean: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]
     if prior is None:
         return []
     off = np.abs(mean - prior.mean) / prior.sd
-    far = np.flatnonzero(off > settings.FAR_FROM_PRIOR)
+    # In sds of the prior; by hand.
+    far = np.flatnonzero(off > 10.0)
     if not len(far):
         return []
     far = far[np.argsort(-off[far], kind="stable")]
@@ -131,7 +132,8 @@ def as_wide(sd: np.ndarray, prior: PriorMoments | None, names: tuple[str, ...]) 
     """
     if prior is None:
         return []
-    wide = [names[k] for k in np.flatnonzero(sd >= settings.AS_WIDE_SHARE * prior.sd)]
+    # Data that take less than 5 % of a width do not inform a coordinate; by hand.
+    wide = [names[k] for k in np.flatnonzero(sd >= 0.95 * prior.sd)]
     if not wide:
         return []
     return [

@@ -20,9 +20,6 @@ from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.row_subsets import evenly
 
-QUARTILES_OF_SD, MEDIAN_OF_SD = 1.349, 0.6745
-"""Distance of the quartiles, and median distance from the median, of N(0, 1)."""
-
 
 class Excursion(NamedTuple):
     """One stretch of draws of a chain that is far out in a coordinate.
@@ -60,7 +57,8 @@ class Excursion(NamedTuple):
         """
         rise, fall = self.peak - self.start + 1, self.end - self.peak
         return (
-            fall >= settings.EXCURSION_DRAWS
+            # Of fewer draws the direction in time is not known; by hand.
+            fall >= 8
             and fall >= settings.EXCURSION_RATIO * rise
             and self.outward >= settings.EXCURSION_MOVES * usual_move
             and self.outward >= settings.EXCURSION_MOVE_RATIO * self.inward
@@ -84,7 +82,8 @@ def excursions(samples: Samples | PyTree, draws: Draws) -> list[Finding]:
             values = values[draws.chains]
         subset = values[:, evenly(values.shape[1], settings.QUANTILE_DRAWS)]
         low, middle, high = np.quantile(subset, (0.25, 0.5, 0.75), axis=(0, 1))
-        sds = np.maximum((high - low) / QUARTILES_OF_SD, TINY)
+        # The quartiles of N(0, 1) are 1.349 apart.
+        sds = np.maximum((high - low) / 1.349, TINY)
         largest = np.maximum(values.max((0, 1)) - middle, middle - values.min((0, 1))) / sds
         candidates = np.argsort(-largest, kind="stable")[: settings.MAX_RHAT_COORDINATES]
         for k in candidates[largest[candidates] >= far]:
@@ -94,7 +93,8 @@ def excursions(samples: Samples | PyTree, draws: Draws) -> list[Finding]:
                 worst = share, first + int(k), thrown
         first += values.shape[2]
     share, number, thrown = worst
-    if share < settings.EXCURSION_SHARE:
+    # An sd that is 5 % too large, as the default tolerance.
+    if share < 0.1:
         return []
     farthest = max(thrown, key=lambda one: one.distance)
     steps, unit = np.arange(draws.num_draws), "draw"
@@ -133,7 +133,8 @@ def _thrown(off: np.ndarray, near: float, far: float) -> tuple[float, list[Excur
     episodes = [one for c, chain in enumerate(off) for one in _episodes(c, chain, near, far)]
     every = max(1, off.shape[1] // settings.QUANTILE_DRAWS)
     moves = np.abs(np.diff(off, axis=1))[:, ::every]
-    usual = float(np.median(moves)) / MEDIAN_OF_SD
+    # Half of N(0, 1) is nearer than 0.6745.
+    usual = float(np.median(moves)) / 0.6745
     thrown = [one for one in episodes if one.is_thrown(usual)]
     backwards = sum(one.reversed().is_thrown(usual) for one in episodes)
     if not thrown or backwards * settings.EXCURSION_RATIO > len(thrown):

@@ -152,10 +152,11 @@ def _with_places(
 
 def _shares(count: int) -> np.ndarray:
     """Return the shares of the draws at which bins end: finer towards both tails."""
-    least = max(settings.BIN_DRAWS / count, settings.LEAST_BIN)
+    # Draws of the outermost bins, and their share of all, at least; by hand.
+    least = max(20 / count, 0.0025)
     # Each bin has √2 times the draws of the one further out.
     tail = least * 2 ** (np.arange(np.floor(2 * np.log2(0.2 / least)) + 1) / 2)
-    middle = np.linspace(tail[-1], 1 - tail[-1], settings.MIDDLE_BINS + 1)[1:-1]
+    middle = np.linspace(tail[-1], 1 - tail[-1], 13)[1:-1]
     return np.concatenate([[0.0], tail, middle, 1 - tail[::-1], [1.0]])
 
 
@@ -171,7 +172,7 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
         return np.nan, np.nan, np.nan
     at, score = sums[1:] / sums[0]
     # Between the means of bins the gradient is linear, beyond them constant: an exponential tail.
-    grid = np.linspace(ends.low, ends.high, settings.MARGINAL_POINTS)
+    grid = np.linspace(ends.low, ends.high, 801)
     scores = np.interp(grid, at, score)
     step = grid[1] - grid[0]
     log_density = -np.concatenate([[0.0], np.cumsum((scores[1:] + scores[:-1]) / 2) * step])
@@ -183,7 +184,8 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
         (grid[0], 2 * density[0], -scores[0]),
         (grid[-1], 2 * density[-1], scores[-1]),
     ):
-        if rate <= settings.LEAST_TAIL_RATE:
+        # A tail that falls so slowly, over an sd, has no known end; by hand.
+        if rate <= 0.1:
             return np.nan, np.nan, np.nan
         away = np.sign(end) / rate
         tails += top / rate * np.array([1.0, end + away, end**2 + 2 * end * away + 2 * away**2])

@@ -67,7 +67,8 @@ def move_draws(
             break
         # The answer settles, or it does not: then moves neither come nearer nor change it less.
         largest, average = here.correction.moments.differs(moments)
-        if largest < settings.SETTLED_CHANGE or not (is_nearer or average < change):
+        # In sds; by hand.
+        if largest < 0.02 or not (is_nearer or average < change):
             break
         change = average
     is_better = best.scores.distance < settings.NEARER_SHARE * first.scores.distance

@@ -214,7 +214,7 @@ class Report:
         """Whether unused draws would add information: those used are nearly independent."""
         num_used = self.num_used
         # Of few draws the least effective sample size of many directions is below half.
-        is_new = num_used < 1_000 or self.scores.ess >= settings.MIN_INDEPENDENT_SHARE * num_used
+        is_new = num_used < 1_000 or self.scores.ess >= 0.5 * num_used
         return self.num_unseen > 0 and is_new
 
     @property

@@ -23,8 +23,6 @@ ERRORS_ALLOWED = 2.0
 """Standard errors by which a number may be off: it is within tolerance, or beyond it, if it still
 is with that much added. The usual 95 %.
 """
-ENOUGH_PROBABILITY = 0.8
-"""How often the draws that a verdict asks for decide. By hand; `test_verdict.py` measures it."""
 LARGE_EXCESS = 4.0
 """E[g u] − 1 above which steps and minibatches hardly explain draws that are too wide, and the
 verdict names other data, another prior or another gradient. By hand.
@@ -41,10 +39,6 @@ MAX_USED_NUMBERS = 16 * limits.NUMBERS_AT_ONCE
 """Numbers in all draws that are used: 512 MiB in float64; memory."""
 MAX_FUNCTIONS_BYTES = 16 * limits.BYTES_AT_ONCE
 """Bytes of Stein functions at the draws above which no second, larger set is used; memory."""
-MIN_INDEPENDENT_SHARE = 0.5
-"""Effective draws of each used draw, from which the unused draws between them add information. By
-hand.
-"""
 
 # ── Gradients at draws ───────────────────────────────────────────────────────────────────────────
 FULL_DATA_BATCHES = 4
@@ -56,10 +50,6 @@ ESS_PER_BLOCK = 5
 NOTHING_KNOWN_SDS = 3.0
 """Sds of uncertainty from which on nothing is known: of a Stein function's mean, that bias may be
 missed; of a corrected mean or a ratio of sds, its number is not printed. Coverage.
-"""
-DRAWS_PER_DIRECTION = 8
-"""Draws for each parameter, from which on directions come from covariance matrices; with fewer they
-are the coordinates. By hand.
 """
 MAX_SDS = 1e6
 """Sds from which on a distance or an error is only known to be larger. By hand. If identities say
@@ -97,8 +87,6 @@ EXCURSION_SDS = (4.0, 10.0)
 """Robust sds from the median at which an excursion begins and ends, and that it must reach; by
 hand.
 """
-EXCURSION_DRAWS = 8
-"""Draws of the way back, at least: of fewer the direction in time is not known. By hand."""
 EXCURSION_RATIO = 4.0
 """How many times longer the way back is than the way out; and how many excursions there must be for
 each that is one backwards in time. By hand.
@@ -106,10 +94,6 @@ each that is one backwards in time. By hand.
 EXCURSION_MOVES, EXCURSION_MOVE_RATIO = 8.0, 2.0
 """The largest move outwards, in robust sds of a move, and over the largest move back. By hand,
 judged by chains of heavy tails (`test_excursions.py`).
-"""
-EXCURSION_SHARE = 0.1
-"""Part of a variance that excursions must make: an sd that is 5 % too large, as the
-default tolerance. By hand.
 """
 
 # ── Corrected moments ────────────────────────────────────────────────────────────────────────────
@@ -164,23 +148,12 @@ coverage holds with it.
 """
 MAX_MOVES = 4
 """How often draws are moved; each move costs as much as the check itself. By hand."""
-SETTLED_CHANGE = 0.02
-"""Change of a corrected moment, in sds, that is no reason to move draws again. By hand."""
 NEARER_SHARE = 0.7
 """The part of their distance that moved draws may keep, to be taken instead of the original ones:
 less is a better fit by itself. Coverage.
 """
 
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
-MIN_PRIOR_SHARE = 0.1
-"""The prior's share of an effect's precision, below which the effect hardly depends on its scale:
-if that of all effects is smaller, draws are judged as they are. By hand.
-"""
-
-BIN_DRAWS, LEAST_BIN, MIDDLE_BINS, MARGINAL_POINTS = 20, 0.0025, 12, 801
-"""Draws of the outermost bins by which the mean gradient of a scale is integrated, at least, and
-their share of all draws, at least; bins of the middle; points of the integral. By hand.
-"""
 SDS_BEYOND, MOVED_DRAWS, MAX_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 2, 4
 """Sds beyond all draws of a scale at which gradients are evaluated; at how many draws of each
 group; and up to how many scales: each takes some 800 gradients. By hand.
@@ -189,10 +162,6 @@ SDS_FOLLOWED = 3.0
 """Sds of a scale over which other coordinates follow it beyond the draws, as their regression on it
 says. By hand: if the noise is unknown too, the sd of a scale was at most 2.6 errors off with 3, and
 6.6 without.
-"""
-LEAST_TAIL_RATE = 0.1
-"""Gradient of −log density at the last draws, over an sd, below which a tail has no known end. By
-hand.
 """
 OUTSIDE_DOUBT, BEYOND_SHARE = 0.5, 0.5
 """The error of a moment over the part of the variance that lies beyond all draws, and the part of
@@ -203,12 +172,6 @@ seems, or half as long, or half as long again.
 # ── A normal prior ───────────────────────────────────────────────────────────────────────────────
 SAME_CURVATURE = 1e-3
 """Relative difference of two Hessians that is rounding of float32: the prior is normal."""
-AS_WIDE_SHARE = 0.95
-"""Sd of draws over that of the prior, from which on the data are said not to inform a coordinate.
-By hand.
-"""
-FAR_FROM_PRIOR = 10.0
-"""Prior sds between the mean of draws and that of the prior, from which on it is noted. By hand."""
 
 # ── The kinetic temperature ──────────────────────────────────────────────────────────────────────
 MOMENTUM_READS = 256

@@ -149,13 +149,14 @@ class HostPotential:
                 asymmetry = float(np.abs(matrix - matrix.T).max())
                 if asymmetry < least:
                     best, least = matrix, asymmetry
-                is_small = asymmetry <= settings.SMALL_ASYMMETRY
+                # Relative to unit curvature; by hand.
+                is_small = asymmetry <= 1e-3
                 if is_small or asymmetry > 10.0 * least:
                     break
             inverse, ends = self._metric.inverse, np.abs(np.linalg.eigvalsh((best + best.T) / 2))
             hessian = inverse.T @ (best + best.T) @ inverse / 2
             # Directions of unit curvature take one step length for all: until they are that.
-            unit = settings.UNIT_CURVATURE
+            unit = 4.0
             is_unit = ends.max() <= unit and ends.min() >= 1 / unit
             self._metric = UnitDirections.of(hessian, self.of.wide)
             if is_unit:

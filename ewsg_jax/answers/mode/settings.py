@@ -24,14 +24,6 @@ NEWTON_DIMENSION = 32
 NEWTON_DIMENSION_LINEAR = 256
 """The same for models through linear predictors, whose Hessians cost less. By hand."""
 
-# ── Second derivatives by differences of gradients ───────────────────────────────────────────────
-UNIT_CURVATURE = 4.0
-"""Factor around 1 within which a curvature counts as one. By hand."""
-SMALL_ASYMMETRY = 1e-3
-"""Asymmetry of a matrix of differences, relative to unit curvature, that ends the search for a
-better step length. By hand; tests.
-"""
-
 # ── Newton's method ──────────────────────────────────────────────────────────────────────────────
 MAX_STEP_LENGTHS = 40
 """Lengths of one step that are tried, in Newton's method and a line search of L-BFGS. By hand."""
@@ -42,10 +34,6 @@ Newton's steps exp(−w), which has no minimum, keeps 0.37, and w⁴, which has 
 GRADIENT_CHECK_DISTANCE = {True: 1e-4, False: 0.1}
 """Standard deviations over which changes of the gradient are larger than rounding, in float64 or
 not: over these the potential near a mode is compared with a parabola. Rounding.
-"""
-PARABOLA_ERROR = 0.2
-"""Relative difference between the change of a gradient and what curvature predicts, up to which a
-potential is a parabola. By hand; tests.
 """
 RIDGE_DISTANCES = (1e-4, 1e-2)
 """Standard deviations in the direction of least curvature, over one of which a potential at a mode

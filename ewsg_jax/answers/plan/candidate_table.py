@@ -243,7 +243,7 @@ class CandidateTable:
             size = self.requirements.batch_size
             return [size] if size < self._n else []
         shards, most = self.requirements.num_row_shards, self._n // 2
-        powers = [2**k for k in range(3, 31) if settings.SMALLEST_BATCH <= 2**k <= most]
+        powers = [2**k for k in range(3, 31) if 2**k <= most]
         sizes = dict.fromkeys(-(-power // shards) * shards for power in powers)
         return [size for size in sizes if size <= most]
 

@@ -49,7 +49,7 @@ def pilot_run_of_nuts(
     for_start, for_pilot, *keys = rng.keys_of(key, 2 + rounds)
     # A number of passes from the first window on, draws that are kept, and moments: windows and
     # pilot run share a program, which takes longer to compile than most of them run.
-    step_size, state, spent, passes = settings.NUTS_FIRST_STEP, None, 0.0, 1.0
+    step_size, state, spent, passes = 0.3, None, 0.0, 1.0
     start = starts.subset(for_start, num_chains)
 
     def kernel_of(passes: float) -> Kernel:
@@ -68,7 +68,7 @@ def pilot_run_of_nuts(
                 kernel_of(passes),
                 start if state is None else None,
                 request.data_for_runs,
-                settings.NUTS_ADAPTATION_STEPS,
+                32,
                 stacked=state is None,
                 state=state,
                 moments=ALL_STEPS,

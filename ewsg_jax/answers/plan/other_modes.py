@@ -116,9 +116,8 @@ def find_other_modes(posterior: Posterior, whitening: Whitening, data: Data) -> 
     ends, gradients = _search_ends(subset, whitening, *_search_starts(whitening))
     lengths = np.linalg.norm(ends, axis=1)
     is_other = (
-        (gradients <= settings.SEARCH_SETTLED)
-        & (lengths > settings.OTHER_MODE_DISTANCE)
-        & np.isfinite(lengths)
+        # In units of the posterior; by hand.
+        (gradients <= 0.02) & (lengths > settings.OTHER_MODE_DISTANCE) & np.isfinite(lengths)
     )
     if not is_other.any():
         return []
@@ -238,12 +237,13 @@ def _search_ends(
     # subtracted from the others'.
     y = np.concatenate([np.zeros((1, starts.shape[1])), starts])
     maps = [maps[0], *maps]
-    previous, damping = np.full(len(y), np.inf), np.full(len(y), settings.SEARCH_DAMPING)
+    # The part of a Newton step to begin with; by hand.
+    previous, damping = np.full(len(y), np.inf), np.full(len(y), 0.3)
 
     def mapped(vectors: np.ndarray) -> np.ndarray:
         return np.stack([one(vector) for one, vector in zip(maps, vectors, strict=True)])
 
-    for _ in range(settings.SEARCH_STEPS):
+    for _ in range(60):
         with np.errstate(all="ignore"):
             places = mapped(whitening.positions(y))
             densities = mapped(row_subset.gradients(places, weights).sum(1))

@@ -225,7 +225,8 @@ def make_pilot_run(
         slowest: autocorrelation time, in steps, above which it is continued only as long as that
             takes no longer than to try NUTS.
     """
-    for_run, for_start, *for_checks = rng.keys_of(key, 3 + settings.MOST_LENGTHENINGS)
+    # A run that is too short is continued at most three times.
+    for_run, for_start, *for_checks = rng.keys_of(key, 6)
     cost = kernel.evaluations(request.data).on_average
     most_steps = int(request.max_passes * num_rows(request.data) / max(1.0, cost))
     burn_in = burn_in_steps(time)

@@ -236,7 +236,7 @@ class PlanCall:
         budget: what the plan may take, s.
         started: the time at which it began, by `time.perf_counter`, s.
         mesh: devices with the rows; None for one.
-        check_data: whether data are looked at for what is not finite.
+        check_data: whether values of the data are checked.
         progress: whether progress is shown.
     """
 

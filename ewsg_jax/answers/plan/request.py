@@ -86,7 +86,8 @@ class PlanRequest:
         if self.budget == math.inf:
             return None
         left = self.started + self.budget - time.perf_counter()
-        return max(left * settings.SECONDS_SHARE, settings.LEAST_SECONDS)
+        # A run may take two seconds if nothing is left.
+        return max(left * settings.SECONDS_SHARE, 2.0)
 
     def has_time_for(self, what: str, seconds: float = 0.0, share: float = 0.0) -> bool:
         """Return whether this share of the budget is left after these seconds more; if not, note

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.answers.mode import settings as mode_settings
 from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quick
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.whitening import Whitening
@@ -89,7 +90,7 @@ def find_ridges(
     center, covariance = vector(whitening.center), whitening.covariance
     size = len(center)
     if (
-        not 1 < size <= settings.MOST_RIDGE_PARAMETERS
+        not 1 < size <= mode_settings.NEWTON_DIMENSION
         or isinstance(covariance, LowRank)
         or not is_newton_quick(posterior, whitening.center, data)
     ):
@@ -129,7 +130,8 @@ def find_ridges(
 def _distances() -> np.ndarray:
     """Return distances from the center, in sds: all of `RIDGE_SDS`, and some between them."""
     first, last = 1.0, settings.RIDGE_SDS[-1]
-    count = round(np.log(last / first) / np.log(settings.RIDGE_DISTANCE_RATIO))
+    # Two places for a factor of ten: so near a search finds the ridge again.
+    count = round(2 * np.log10(last / first))
     return np.geomspace(first, last, count + 1)
 
 
@@ -258,15 +260,16 @@ def _profile(potential: HostPotential, point: Point, k: int, lowest: float) -> P
     """Return the highest density with coordinate k fixed, by Newton's method; None if it is not
     found, or if the logarithm of the marginal density is below −`lowest`.
     """
-    for _ in range(settings.RIDGE_STEPS):
+    for _ in range(30):
         if not point.is_finite():
             return None
         step, decrease, log_determinant = _newton_step(potential, point, k)
-        if decrease <= settings.RIDGE_ACCURACY:
+        # A fall of the log density that may be left; by hand.
+        if decrease <= 1e-4:
             height = -point.value - log_determinant / 2
             is_known = np.isfinite(log_determinant) and height >= -lowest
             return Profile(point.flat, float(height)) if is_known else None
-        for halvings in range(settings.RIDGE_HALVINGS):
+        for halvings in range(12):
             ahead = potential.at(point.flat + 0.5**halvings * step, may_be_rejected=True)
             if ahead.is_finite() and ahead.value < point.value:
                 break

@@ -79,7 +79,7 @@ def choose_around_mode(key: Key, request: PlanRequest) -> PlanResult:
                 for_gaussian, posterior, request.mode, data, tolerance, rows, request.mesh
             )
     except NoGradientError as error:
-        if error.share > settings.MAX_SHARE_WITHOUT_GRADIENT:
+        if error.share > 0.1:
             raise
         # Only far out: the approximation is too wide, and chains may never come there.
         return choose_by_pilot_runs(for_pilots, request, None, None)

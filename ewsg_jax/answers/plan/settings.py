@@ -55,8 +55,6 @@ PLAN_NUMBERS = 2e6
 """Rows times parameters up to which it has these seconds; above in proportion. 5,000 rows and 400
 parameters; set by hand.
 """
-LEAST_SECONDS = 2.0
-"""Seconds that a run of a plan may take at least, when its budget is spent; set by hand."""
 SECONDS_SHARE = 0.5
 """Part of the seconds that are left which a pilot run may take, and of all which windows may: what
 follows has as many. Set by hand.
@@ -67,10 +65,6 @@ follows has as many. Set by hand.
 ROWS_PER_DRAW = 1_000
 """Rows of the gradient at a draw, as in `check` by default: one compiled program serves both. Half
 of them are the minibatch whose noise is measured, as `check` takes two batches.
-"""
-MAX_SHARE_WITHOUT_GRADIENT = 0.1
-"""Share of draws at which the potential may have no gradient. Up to it the normal approximation is
-given up and chains warm up; above it the plan ends with an error. Set by hand.
 """
 TRUSTED_CORRECTION = 4.0
 """Errors of a corrected covariance, in multiples of the tolerance, above which the mode's own
@@ -105,8 +99,6 @@ NUM_NOISE_PLACES = 512
 """Positions at which minibatch noise is measured: the variance of a coordinate is known within 6 %
 (its relative standard error, √(2/512)).
 """
-SMALLEST_BATCH = 8
-"""Rows of the smallest minibatch that is compared; set by hand."""
 MEASURED_COST_RATIO = 20
 """With `by="seconds"`, costs up to this multiple of the least are measured: rows read in order are
 many times quicker than those at random.
@@ -206,18 +198,6 @@ WINDOW_STEP_GROWTH = 1.5
 """Factor by which a step that was cut grows again after a window without diverged chains; set by
 hand.
 """
-OUTLYING_RATIO = 5.0
-"""Distance, or size of the gradient, over the median chain's, above which a chain counts as
-diverged or not arrived; set by hand.
-"""
-SETTLED_MEAN = 1.0
-"""Move of a mean from one window to the next, in sds, up to which the metric has settled; set by
-hand.
-"""
-FALLING_RATIO = 0.6
-"""The part of the last factor to which the change of a variance falls while longer windows help. If
-it does not, draws are too few or no metric fits (a curved posterior). Set by hand.
-"""
 FIRST_WINDOW_WIDTH = 0.3
 """Sd of the chains around a start without a scale, in units of the parameters; set by hand."""
 
@@ -231,8 +211,6 @@ FEWEST_PILOT_ESS = 100.0
 """Effective draws that are needed to judge a pilot run; set by hand."""
 PILOT_LENGTHENING = 3
 """Factor of the steps by which a pilot run that is too short is continued; set by hand."""
-MOST_LENGTHENINGS = 3
-"""How often it is continued; set by hand."""
 NUM_DENSITY_DRAWS = 256
 """Draws of a pilot run at which densities are evaluated: of a share of 2 % outside the support, 5
 are seen on average.
@@ -255,12 +233,8 @@ nothing is against; set by hand.
 
 # NUTS.
 
-NUTS_FIRST_STEP = 0.3
-"""First step size, in units of the metric; set by hand."""
 NUTS_ACCEPTANCE = 0.8
 """Mean acceptance to which the step size is adapted, as in Stan, NumPyro and BlackJAX."""
-NUTS_ADAPTATION_STEPS = 32
-"""Steps of each chain by which the acceptance is measured; set by hand."""
 NUTS_MAX_DEPTH = 8
 """Doublings of a trajectory: up to 255 gradients a step; set by hand (BlackJAX and Stan: 10)."""
 
@@ -276,18 +250,6 @@ MOST_EXCHANGES = 400
 """Exchanges of parameters that are tried, with two densities each; set by hand."""
 MOST_FLIPS = 3
 """Scalars whose sign is changed by turns with each exchange, such as a log odds; set by hand."""
-MOST_MATCHED_PARTS = 6
-"""Parts of components up to which all sets of pairs are exchanged, 75 of six; set by hand."""
-SYMMETRY_ROUNDINGS = 4.0
-"""Roundings of the sum of absolute log densities of rows, by which two log densities that are the
-same may differ; set by hand.
-"""
-SEARCH_STEPS = 60
-"""Steps of a search; set by hand."""
-SEARCH_DAMPING = 0.3
-"""Part of a Newton step that a search begins with; set by hand."""
-SEARCH_SETTLED = 0.02
-"""Gradient, in units of the posterior, below which a search has settled; set by hand."""
 OTHER_MODE_DISTANCE = 1.0
 """Distance from the first mode, in posterior sds, from which a mode is another one. Two normals six
 widths apart in one of 20 coordinates were missed by √d + 3.
@@ -305,8 +267,6 @@ TAIL_DISTANCES = (100.0, 1_000.0)
 """Distances from the center, in posterior sds, at which the density is compared: that of a Cauchy
 distribution is e⁻⁹ and e⁻¹⁴ of its height there.
 """
-LEVEL_FALL = 1.0
-"""How much a log density that is not level falls between the two; set by hand."""
 TAIL_POWER = 2.0
 """The power of a distance that must have a mean, for a variance: in d dimensions the density must
 fall faster than |θ|^−(d + 2).
@@ -321,28 +281,16 @@ matter; set by hand.
 """
 NUM_TAIL_RAYS = 8
 """Random directions in which the tails are compared; set by hand."""
-MOST_RIDGE_PARAMETERS = 32
-"""Parameters up to which ridges are followed, as many lines twice, each with a Hessian or more; as
-for a search by Newton's method.
-"""
 RIDGE_SDS = (10.0, 100.0, 1_000.0, 10_000.0)
 """Distances, in sds of a coordinate, at which marginal densities are compared, a factor of ten
 apart: what tends to a power as 1/t is within 0.02 of it between the last two
 (`tests/answers/plan/test_ridges.py`).
 """
-RIDGE_DISTANCE_RATIO = 10.0**0.5
-"""Factor from one place on a ridge to the next, so that a search finds it again; set by hand."""
-RIDGE_STEPS = 30
-"""Steps of Newton's method at one distance; set by hand."""
-RIDGE_HALVINGS = 12
-"""Halvings of such a step; set by hand."""
 MOST_RIDGE_PASSES = 2_000
 """Passes over the data after which ridges are given up: as many as a pilot chain may take."""
 MOST_RIDGE_ROWS = 2 * 10**8
 """Evaluations of a row after which no other line is started: some tenths of a second; set by hand.
 """
-RIDGE_ACCURACY = 1e-4
-"""Fall of a log density that may be left at a place on a ridge; set by hand."""
 RIDGE_POWER_CHANGE = 0.1
 """How much the power of a tail may grow over a factor of ten: that of a lognormal tail of variance
 σ² (of the logarithm) grows by 2.3/σ²; set by hand (Neal's funnel in
@@ -363,7 +311,3 @@ TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
 
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
-HIERARCHY_SPREAD = 0.3
-"""How far from the position, in each coordinate, derivatives of the prior show which coordinates
-are effects: apart for differences to show. By hand.
-"""

@@ -147,7 +147,8 @@ def _among(
             grid = grid if by_part else grid.T
             pairs = [(int(a), int(b)) for a, b in grid[:, :2]]
             yield from _with_flips(parts, pairs, scalars)
-    if count <= settings.MOST_MATCHED_PARTS:
+    # Of six parts there are 75 sets of pairs.
+    if count <= 6:
         for pairs in _matchings(list(range(count))):
             yield from _with_flips(parts, pairs, scalars)
 
@@ -183,6 +184,4 @@ def _densities(subset: SomeRows, places: np.ndarray) -> list[tuple[float, float]
     values[:, 1:] *= subset.stands_for
     eps = float(np.finfo(subset.dtype).eps)
     with np.errstate(invalid="ignore"):
-        return [
-            (float(x.sum()), settings.SYMMETRY_ROUNDINGS * eps * np.abs(x).sum()) for x in values
-        ]
+        return [(float(x.sum()), 4 * eps * np.abs(x).sum()) for x in values]

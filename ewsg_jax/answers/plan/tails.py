@@ -201,9 +201,7 @@ def _kinds(at_center: np.ndarray, values: np.ndarray, dimension: int) -> np.ndar
     fall = (dimension + settings.TAIL_POWER) * np.log(distances[1] / distances[0])
     with np.errstate(invalid="ignore"):
         # NaN compares as False: neither.
-        is_level = (far > at_center - settings.OTHER_MODE_DEPTH) & (
-            far > near - settings.LEVEL_FALL
-        )
+        is_level = (far > at_center - settings.OTHER_MODE_DEPTH) & (far > near - 1)
         is_slow = far > near - fall - settings.TAIL_ROUNDING
         is_slow &= far > at_center - dimension * settings.TAIL_DEPTH
     return np.stack([is_level, is_slow])

@@ -272,7 +272,7 @@ def _after_window(
     shift = float(np.max(np.abs(metric.center - vector(previous.center)) / previous.sd))
     center = previous.layout.tree(metric.center)
     # Windows end if the change is small, or does not get smaller with longer ones.
-    is_falling = metric.variance_ratio <= settings.FALLING_RATIO * warm.variance_ratio
+    is_falling = metric.variance_ratio <= 0.6 * warm.variance_ratio
     limit = check_settings.MAX_VARIANCE_RATIO if is_falling else np.inf
     num_lost = int(np.sum(~is_inside))
     return WarmUp(
@@ -291,7 +291,7 @@ def _why_not_settled(ratio: float, limit: float, shift: float, num_lost: int) ->
         return f"{num_lost} of {settings.NUM_PILOT_CHAINS} chains diverged, or have not arrived"
     if ratio > limit:
         return f"a variance still changed by a factor of {ratio:.3g}"
-    if shift > settings.SETTLED_MEAN:
+    if shift > 1:
         return f"a mean still moved by {shift:.2g} standard deviations"
     return ""
 
@@ -400,6 +400,7 @@ def _is_inside(draws: Draws, fresh: FreshGradients, whitening: Whitening) -> np.
     for vectors in (moved, steep):
         with np.errstate(all="ignore"):
             norms = np.sqrt(np.mean(draws.in_chains(vectors**2), axis=(1, 2)))
-            limit = settings.OUTLYING_RATIO * np.nanmedian(norms)
+            # Chains so far out have diverged or not arrived; by hand.
+            limit = 5 * np.nanmedian(norms)
             is_inside &= np.isfinite(norms) & (norms <= limit)
     return is_inside
