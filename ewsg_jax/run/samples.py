@@ -9,11 +9,11 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, limits, optional
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Data, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
-from ewsg_jax.draws.coordinates import named
+from ewsg_jax.draws.coordinates import in_arviz, named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.kernels.protocol import KernelState
@@ -393,32 +393,6 @@ def diverged_of(diverged_at: np.ndarray) -> str:
         return named.replace(" at ", " diverged at ")
     more = ", …" if len(which) > most else ""
     return f"{len(which)} of {len(diverged_at)} chains diverged ({named}{more})"
-
-
-def in_arviz(
-    draws: dict[str, np.ndarray],
-    coordinates: dict[str, Any],
-    groups: dict[str, dict[str, np.ndarray]] | None = None,
-    **options: Any,
-) -> Any:
-    """Return draws as ArviZ takes them, with more coordinates and groups (chain, draw, …).
-
-    Raises:
-        ImportError: ArviZ is not installed.
-    """
-    if taken := {"posterior", "data"} & set(options):
-        raise TypeError(
-            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those "
-            "of one run, runs[i].to_arviz(posterior=…, data=…)"
-        )
-    arviz = optional.module("arviz", "to_arviz")
-    # Whose from_dict differs between 0.x and 1.x.
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        converted = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
-    else:
-        converted = arviz.from_dict(posterior=draws, **(groups or {}), **options)
-    converted["posterior"].coords.update(coordinates)
-    return converted
 
 
 def without_diverged_moments(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:

@@ -12,6 +12,7 @@ import numpy as np
 from ewsg_jax.base import checks, limits, pictures
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.base.warn import warn
+from ewsg_jax.draws.coordinates import in_arviz
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run import archive
 from ewsg_jax.run.loading import reading, samples_of
@@ -20,7 +21,6 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import (
     HOLDS_STACK,
     Samples,
-    in_arviz,
     stored,
     without_diverged_moments,
 )
