@@ -13,14 +13,12 @@ from jax.experimental import multihost_utils
 
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.modules import text
-from ewsg_jax.base.typing import Data
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.rows._window import Window
 from ewsg_jax.run.checkpoint import Earlier
+from ewsg_jax.run.data_digest import data_fingerprint
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.starts import is_function
-from ewsg_jax.run.streams.stream import Stream
 
 COMPARED_AS_TEXT = (
     *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
@@ -60,17 +58,6 @@ def kernel_fingerprint(kernel: Kernel) -> dict[str, str]:
     return {
         "text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)),
         "numbers": pytrees.digest(kernel),
-    }
-
-
-def data_fingerprint(data: Data) -> dict[str, str]:
-    """Return what stands for data."""
-    # A window or a stream has a fingerprint of the whole, without reading it again.
-    if isinstance(data, Window | Stream):
-        return (data if isinstance(data, Stream) else data.source).fingerprint()
-    return {
-        "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
-        "numbers": pytrees.digest(data),
     }
 
 

@@ -15,6 +15,7 @@ from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import from_dictionaries
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
+from ewsg_jax.run.data_digest import data_digest
 from ewsg_jax.run.moments import Moments
 from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
@@ -114,15 +115,18 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
     )
     names = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS - {FINDINGS}
     arrays = {name: contents.array(name) for name in names - {*numbers}}
-    state: Any = states.StateNotLoaded(contents.entry("step", int))
+    state: Any = states.StateNotLoaded(contents.entry("step", int), states.saved_rows(contents))
     if kernel is not None:
         # Data sets side by side are one kernel and its data.
         whole_kernel, rows = over(kernel, data)
         if not isinstance(rows, Stream):
             checks.data(rows)
+        digest = data_digest(rows)
+        if not isinstance(rows, Stream):
             rows = checks.shapes(rows)
         with as_of_now(kernel):
-            state = states.restored(states.saved(contents, position), whole_kernel, rows)
+            saved = states.saved(contents, position)
+            state = states.restored(saved, whole_kernel, rows, digest=digest)
     try:
         moments = None if moments is None else Moments(**moments)
         # Files of earlier versions have no findings.

@@ -19,6 +19,7 @@ from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
 from ewsg_jax.run.batches import sample_in_batches
 from ewsg_jax.run.checkpoint import Earlier
+from ewsg_jax.run.data_digest import data_digest
 from ewsg_jax.run.health import warn_of_overflow
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.loop import make_steps
@@ -67,6 +68,8 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.placed)
         request = request._replace(state=state)
+    # Before the run, whose draws are not lost then if a stream cannot be read at its end.
+    request = request._replace(digest=data_digest(request.data))
     if request.chain_batch_size is None:
         samples = run_chains(request, earlier)
     else:
@@ -123,7 +126,9 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
         moments=None
         if request.moments is None or outcome.sums is None
         else finish(request.moments, outcome.sums),
-        state=outcome.state if request.devices is None else on_host(outcome.state),
+        state=states.with_digest(
+            outcome.state if request.devices is None else on_host(outcome.state), request.digest
+        ),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),

@@ -204,11 +204,13 @@ class Samples(Generic[P]):
 
         Args:
             later: what `sample(…, state=samples.state)` returned. That its first step follows the
-                last one of these is checked, its kernel, data and key are not.
+                last one of these is checked, and that its rows are the same; its kernel and key are
+                not.
 
         Raises:
-            TypeError, ValueError: it is not samples; or of other chains, of other steps than those
-                that follow, or keeps something else: other draws, or moments of another kind.
+            TypeError, ValueError: it is not samples; or of other chains, of other rows, of other
+                steps than those that follow, or keeps something else: other draws, or moments of
+                another kind.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -463,4 +465,6 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for name, tree in {**trees, states.STATE: samples.state}.items():
         arrays |= archive.entries(name, tree)
+    rows = samples.state.rows
+    about[states.DIGEST] = None if rows is None else rows.digest
     return about | states.describe(samples.state), arrays

@@ -27,7 +27,7 @@ from ewsg_jax.run.samples import (
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.kernels import StackState, of_member
 from ewsg_jax.run.starts import shares_memory
-from ewsg_jax.run.states import StateNotLoaded
+from ewsg_jax.run.states import StateNotLoaded, with_digest
 from ewsg_jax.vectors.row_subsets import evenly
 
 
@@ -74,7 +74,7 @@ class StackedSamples(Generic[P]):
             whole,
             draws=of_member(whole.draws, member, 2),
             moments=moments,
-            state=_state_of(whole.state, member, self.memory_axis),
+            state=_state_of(whole.state, member, self.memory_axis, self.num_rows is None),
             step_size=whole.step_size[:, member],
             index_acceptance=_member_values(whole.index_acceptance, member),
             acceptance=_member_values(whole.acceptance, member),
@@ -276,10 +276,13 @@ def _member_values(values: np.ndarray, member: int) -> np.ndarray:
     return values[:, member] if values.ndim > 1 else values
 
 
-def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
+def _state_of(state: Any, member: int, memory_axis: int | None, same_rows: bool) -> Any:
     """Return the states of a member's chains, as those of its kernel."""
     if isinstance(state, StateNotLoaded):
-        return state
+        return state if same_rows else StateNotLoaded(state.step, None)
+    if not same_rows:
+        # Known of all data sets side by side, not of one of them.
+        state = with_digest(state, None)
     stack: StackState = state.dynamics
     position, rest = of_member((stack.position, stack.rest), member, 1)
     memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)

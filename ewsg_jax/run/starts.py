@@ -147,7 +147,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     kernel, data = request.kernel, request.data
     _chains_of(kernel, state, request.num_chains)
     checks.held("state", state)
-    check_rows(state, data)
+    check_rows(state, data, request.digest)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state, request.devices)
     # Compared with the shapes that `init` would make, so that any difference has a name.
