@@ -16,6 +16,7 @@ from jax.experimental import checkify
 from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
+from ewsg_jax.posterior.negative_indices import first_negative
 from ewsg_jax.rows._view import CHUNK_SIZE, view
 
 OfDatum = Callable[[Position, Data], Array]
@@ -111,10 +112,13 @@ class ModelCheck:
         shapes = checks.shapes(position)
         no_index = "no index", _signature((shapes, datum))
         if no_index not in self._fitting:
-            if _has_indices(model.log_likelihood, shapes, datum):
-                with freshness.as_of_now(model):
+            indices = _indices(model.log_likelihood, shapes, datum)
+            with freshness.as_of_now(model):
+                if not all(map(_says_itself, indices)):
                     _check_indices(model, position, data)
-            else:
+                if indices:
+                    _check_negative(model, position, data)
+            if not indices:
                 self._fitting.add(no_index)
 
 
@@ -123,13 +127,10 @@ def _signature(shapes: PyTree) -> Hashable:
     return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function computes indices, and leaves those out of bounds to JAX."""
+def _indices(function: OfDatum, position: Position, datum: Data) -> list[jaxprs.Equation]:
+    """Return the equations of a function that read an array at indices which they are given."""
     equations = jaxprs.equations(jax.make_jaxpr(function)(position, datum))
-    return any(
-        equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
-        for equation in equations
-    )
+    return [one for one in equations if one.primitive.name in ("gather", "dynamic_slice")]
 
 
 def _says_itself(equation: Any) -> bool:
@@ -193,5 +194,22 @@ def _check_indices(model: CheckedModel, position: Position, data: Data) -> None:
         raise ValueError(
             "data must lead to indices in bounds in log_likelihood, because JAX would take the "
             f"nearest element; got {what} (if that is intended, give check_values, which replaces "
+            "this check)"
+        )
+
+
+def _check_negative(model: CheckedModel, position: Position, data: Data) -> None:
+    """Raise ValueError if a label in the data, used as an index, counts from the end."""
+    try:
+        found = first_negative(model, position, data)
+    except Exception:
+        return  # not every program can be interpreted
+    if found is not None:
+        row, count = found
+        raise ValueError(
+            "data must lead to indices from 0 on in log_likelihood, because JAX counts those below "
+            f"0 from the end, so that a missing label (−1) is the last one; got one in row {row} "
+            f"({count:,} such rows): leave these rows out, or give them a label of their own (if "
+            "the end is intended, write it as label % size, or give check_values, which replaces "
             "this check)"
         )
