@@ -274,8 +274,8 @@ def check_rows(state: KernelState, data: Data, digest: str | None = None) -> Non
     if are_others(known, digest):
         raise ValueError(
             f"data must be the {n} rows of the run whose state it is, in their order: it may hold "
-            "sums over these; got others, on which its positions start anew by sample(key, kernel, "
-            "state.position, rows, …, stacked=True), that of one chain by kernel.init(key, "
+            "sums over these; got others, on which its positions start again by sample(key, "
+            "kernel, state.position, rows, …, stacked=True), that of one chain by kernel.init(key, "
             "state.position, rows)"
         )
 

@@ -47,7 +47,7 @@ def _of_arrays(data: Data) -> str:
     checksum = 0
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
         array = np.asarray(leaf)
-        kind = jax.dtypes.canonicalize_dtype(array.dtype).newbyteorder("=")
+        kind = jax.dtypes.canonicalize_dtype(array.dtype.newbyteorder("="))
         array = array.astype(kind, copy=False)
         head = f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}"
         checksum = zlib.crc32(head.encode(), checksum)

@@ -63,6 +63,9 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
     """
     if request.devices is not None and request.devices.mesh.is_multi_process:
         consistency.check_processes(request, earlier)
+    if request.checkpoint is not None:
+        # Before anything is traced: tracing may change what functions read.
+        request = request._replace(functions=consistency.functions_fingerprint(request))
     if earlier is not None:
         consistency.check_resumed(request, earlier)
         kernel, data = request.kernel, request.data

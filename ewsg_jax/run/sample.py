@@ -326,8 +326,9 @@ def resume(
     Args:
         path: the folder of the checkpoint; the run writes its next checkpoints there.
         data: the same data as before.
-        kernel: a kernel equal to the one that began the run: functions are not in the file, and are
-            known by their names.
+        kernel: a kernel equal to the one that began the run. Functions are not in the file, but a
+            digest of each is: of its code, without comments, docstrings and names of variables, and
+            of the values that it reads.
         keep: the same function as before, if one was given.
         keep_when: the same function as before, if one was given.
         moments: the same running moments as before, if there were any. Default: those of the

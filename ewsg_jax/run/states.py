@@ -129,10 +129,10 @@ def restored(
                 "states"
             )
     leaves = [state.arrays[name] for name in like]
-    whole = jax.tree.unflatten(
+    restored_state = jax.tree.unflatten(
         jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if state.on_device else leaves
     )
-    return with_digest(whole, None if state.rows is None else state.rows.digest)
+    return with_digest(restored_state, None if state.rows is None else state.rows.digest)
 
 
 def with_digest(state: KernelState, digest: str | None) -> KernelState:
