@@ -219,6 +219,12 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return BoundKernel(init, step)
 
 
+def temperature_of(kernel: Kernel) -> Callable[[Array], Scalar]:
+    """Return T of the target exp(−V/T) as a function of the step, 1 for a kernel without one."""
+    own: Any = getattr(kernel, "temperature", None)
+    return own if callable(own) else Constant(value=1.0)
+
+
 def first_state(
     kernel: Kernel,
     key: Key,

@@ -23,6 +23,7 @@ Kind = Literal[
     "heavy_tail",  # the density falls so slowly that there is no standard deviation
     "other_mode",  # there is another mode
     "blown_up",  # chains went far away and stayed finite
+    "temperature",  # draws are judged at another temperature than 1, or were made at several
     "excursions",  # chains were thrown out of a narrow part, and came back
     "divergence",  # why chains diverged
     "mode",  # the search for a mode did not end at one

@@ -43,6 +43,7 @@ def concatenated(first: Any, later: Any) -> Any:
         moments=None if first.moments is None else joined(first.moments, later.moments),
         step=both("step"),
         step_size=both("step_size"),
+        temperature=both("temperature"),
         evaluations=np.concatenate([first.evaluations, before + later.evaluations]),
         gradient_evaluations=first.gradient_evaluations + later.gradient_evaluations,
         num_steps=first.num_steps + later.num_steps,

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ewsg_jax.base import checks
 from ewsg_jax.base.files import path_of
 from ewsg_jax.base.freshness import as_of_now
@@ -114,6 +116,8 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         for name in ("draws", "moments")
     )
     names = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS - {FINDINGS}
+    # Files of earlier versions have no temperature.
+    contents.arrays.setdefault("temperature", np.ones(len(contents.array("step"))))
     arrays = {name: contents.array(name) for name in names - {*numbers}}
     state: Any = states.StateNotLoaded(contents.entry("step", int), states.saved_rows(contents))
     if kernel is not None:

@@ -69,6 +69,8 @@ class Samples(Generic[P]):
         run_seconds: time to sample, in seconds.
         findings: why the plan of the kernel is not trusted, if `ewsg_jax.plan` made it and doubts
             it: a record with a text and a cure. `ewsg_jax.check` begins its verdict with it.
+        temperature: T of the step that made each draw, whose target is exp(−V/T), shape (draw,); 1
+            in files of earlier versions, and for a kernel without one.
     """
 
     draws: PyTree
@@ -91,6 +93,7 @@ class Samples(Generic[P]):
     compile_seconds: float
     run_seconds: float
     findings: tuple[Finding, ...] = ()
+    temperature: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
 
     def __repr__(self) -> str:
         """Return one line: how many draws and chains, what they cost, how many chains diverged."""

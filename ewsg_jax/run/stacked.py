@@ -76,6 +76,7 @@ class StackedSamples(Generic[P]):
             moments=moments,
             state=_state_of(whole.state, member, self.memory_axis, self.num_rows is None),
             step_size=whole.step_size[:, member],
+            temperature=_member_values(whole.temperature, member),
             index_acceptance=_member_values(whole.index_acceptance, member),
             acceptance=_member_values(whole.acceptance, member),
             overflow=_member_values(whole.overflow, member),
@@ -272,7 +273,7 @@ def _short(value: Any) -> str:
 
 
 def _member_values(values: np.ndarray, member: int) -> np.ndarray:
-    """Return the numbers of a member's chains, from those of all members or common to all."""
+    """Return a member's numbers, from those of all members or common to all."""
     return values[:, member] if values.ndim > 1 else values
 
 
