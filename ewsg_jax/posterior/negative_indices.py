@@ -17,7 +17,6 @@ from ewsg_jax.base import jaxprs
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.rows._view import CHUNK_SIZE
-from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 ASKED_ROWS = 32
 """Rows with an index below 0 whose log likelihood is asked whether it uses it, evenly spaced over
@@ -42,7 +41,7 @@ class Column(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """An array of a program, and where it comes from.
+    """An array of a program, and the labels that it holds.
 
     Attributes:
         value: the array.
@@ -81,10 +80,10 @@ def first_negative(model: Any, position: Position, data: Data) -> tuple[int, int
         position: a position.
         data: the n rows.
     """
-    leaves, found = jax.tree.leaves(data), _Indices()
-    jax.eval_shape(lambda *a: _interpreted(model, *a, found=found), position, _datum(data))
-    intended = frozenset(found.intended)
-    columns = {x for number, x in enumerate(found.columns) if number not in intended}
+    leaves, indices = jax.tree.leaves(data), _Indices()
+    jax.eval_shape(lambda *a: _interpreted(model, *a, indices=indices), position, _datum(data))
+    intended = frozenset(indices.intended)
+    columns = {x for number, x in enumerate(indices.columns) if number not in intended}
     # Most data have no such number, and then nothing is compiled.
     if all(_least(leaves[column.leaf]) >= column.first for column in columns):
         return None
@@ -92,8 +91,10 @@ def first_negative(model: Any, position: Position, data: Data) -> tuple[int, int
     if not is_below.any():
         return None
     rows = np.flatnonzero(is_below)
-    asked = rows[evenly(len(rows), ASKED_ROWS)]
-    both = np.asarray(_values(model, intended, _moved(position), take_rows(data, asked)))
+    asked = rows[np.linspace(0, len(rows) - 1, ASKED_ROWS).astype(int)]
+    both = np.asarray(
+        _values(model, intended, _moved(position), jax.tree.map(lambda x: x[asked], data))
+    )
     used = asked[~(both[:, 0] == both[:, 1]) & ~np.isnan(both).all(1)]
     return (int(used[0]), len(rows)) if len(used) else None
 
@@ -146,7 +147,7 @@ def _interpreted(
     datum: Data,
     intended: frozenset[int] = frozenset(),
     with_zero: bool = False,
-    found: _Indices | None = None,
+    indices: _Indices | None = None,
 ) -> tuple[Array, Array]:
     """Return a log likelihood, and whether a column of the datum gives an index below 0.
 
@@ -156,9 +157,9 @@ def _interpreted(
         datum: the datum.
         intended: the numbers of indices that may be below 0.
         with_zero: whether the program gets 0 for such an index.
-        found: gets the indices that are labels of the datum.
+        indices: gets the indices that are labels of the datum.
     """
-    found = found or _Indices()
+    indices = indices or _Indices()
     program = jax.make_jaxpr(lambda *a: jnp.asarray(model.log_likelihood(*a)))(position, datum)
     below = [jnp.bool_(False)]
 
@@ -172,8 +173,8 @@ def _interpreted(
             and values[1].column == column
             and first.is_below is not None
         ):
-            index = len(found.columns)
-            found.columns.append(column)
+            index = len(indices.columns)
+            indices.columns.append(column)
             if index not in intended:
                 below[0] |= jnp.any(first.is_below)
                 if with_zero:
@@ -182,7 +183,7 @@ def _interpreted(
             return [_Number(value, number=index)]
         # An index that is compared with 0 again was no index yet.
         if name == "lt" and first.number is not None:
-            found.intended.add(first.number)
+            indices.intended.add(first.number)
         results = equation.primitive.bind(*(x.value for x in values), **equation.params)
         if equation.primitive.multiple_results:
             return [_Number(x) for x in results]

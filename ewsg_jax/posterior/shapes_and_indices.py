@@ -17,7 +17,7 @@ from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
 from ewsg_jax.posterior.negative_indices import first_negative
-from ewsg_jax.rows._view import CHUNK_SIZE, view
+from ewsg_jax.rows._view import CHUNK_SIZE, num_rows, view
 
 OfDatum = Callable[[Position, Data], Array]
 
@@ -72,6 +72,7 @@ class ModelCheck:
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
             self._fitting.add(signature)
+        self._check_columns(model, shapes, data, (signature, num_rows(data)))
         self.check_prior(model, position)
         if checks.are_known((position, data)):
             # Arrays of JAX do not change: once for all positions of these shapes.
@@ -80,6 +81,30 @@ class ModelCheck:
                 functools.partial(self._check_values, model, position, data, datum),
                 data,
             )
+
+    def _check_columns(
+        self, model: CheckedModel, position: Position, data: Data, signature: Hashable
+    ) -> None:
+        """Raise ValueError if a list has an array for each row, which would be columns."""
+        paths, n = jax.tree_util.tree_leaves_with_path(data), num_rows(data)
+        arrays = len(paths)
+        if arrays <= n or signature in self._fitting:
+            return
+        # Columns with names may be more than the rows of a small table.
+        if sum(any(map(_is_place, path)) for path, _ in paths) <= n:
+            return
+        program = jax.make_jaxpr(model.log_likelihood)(position, checks.datum(data))
+        others = len(jax.tree.leaves(position))
+        num_read = sum(number >= others for number in jaxprs.computed_from(program))
+        if 2 * num_read < arrays:
+            raise ValueError(
+                "data must be a pytree of arrays that share their leading axis, the rows; got "
+                f"{arrays} arrays without names, each a column of {n} rows, of which "
+                f"log_likelihood reads {num_read}: if each is a row, give numpy.stack(rows), or "
+                "`jax.tree.map(lambda *x: numpy.stack(x), *rows)`; if they are columns, leave out "
+                "what is not read"
+            )
+        self._fitting.add(signature)
 
     def check_prior(self, model: CheckedModel, position: Position) -> None:
         """Check the position and the prior alone."""
@@ -120,6 +145,11 @@ class ModelCheck:
                     _check_negative(model, position, data)
             if not indices:
                 self._fitting.add(no_index)
+
+
+def _is_place(key: Any) -> bool:
+    """Return whether a part of a path is a place in a list, or a number that a dictionary has."""
+    return isinstance(getattr(key, "idx", getattr(key, "key", None)), int)
 
 
 def _signature(shapes: PyTree) -> Hashable:
@@ -201,11 +231,11 @@ def _check_indices(model: CheckedModel, position: Position, data: Data) -> None:
 def _check_negative(model: CheckedModel, position: Position, data: Data) -> None:
     """Raise ValueError if a label in the data, used as an index, counts from the end."""
     try:
-        found = first_negative(model, position, data)
+        below = first_negative(model, position, data)
     except Exception:
         return  # not every program can be interpreted
-    if found is not None:
-        row, count = found
+    if below is not None:
+        row, count = below
         raise ValueError(
             "data must lead to indices from 0 on in log_likelihood, because JAX counts those below "
             f"0 from the end, so that a missing label (−1) is the last one; got one in row {row} "
