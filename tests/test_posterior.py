@@ -292,6 +292,49 @@ def test_an_index_that_is_meant_is_not_refused(log_likelihood):
     assert np.shape(model.log_likelihoods(point, data)) == (5,)
 
 
+MISSING = GROUPS | {"group": np.array([0, 1, -1, 2, -1], np.int8)}
+FROM_ONE = MISSING | {"group": MISSING["group"] + 1}
+IN_ONE_TABLE = np.stack([MISSING["group"], MISSING["y"]], 1).astype(np.float32)
+
+
+@pytest.mark.usual_parameters("codes", "from one")
+@pytest.mark.parametrize(
+    ("log_likelihood", "data"),
+    [
+        (of_group, MISSING),
+        (lambda p, row: -((row["y"] - p[row["group"] - 1]) ** 2), FROM_ONE),
+        (lambda p, row: -((row[1] - p[row[0].astype(int)]) ** 2), IN_ONE_TABLE),
+        (lambda p, row: -(jnp.take(p, row["group"]) ** 2), MISSING),
+        (jax.jit(lambda p, row: -jnp.sum(p[jnp.stack([row["group"], 0])] ** 2)), MISSING),
+        (lambda p, row: -(p.reshape(1, 4)[0, row["group"]] ** 2), MISSING),
+    ],
+    ids=["codes", "from one", "a column of floats", "taken", "an array", "a matrix"],
+)
+def test_a_missing_label_is_not_the_last_one(log_likelihood, data):
+    """pandas has the code −1 for a missing category, which JAX takes for the last group."""
+    model, point = grouped(log_likelihood), np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match=r"indices from 0 on.*got one in row 2 \(2 such rows\)"):
+        model.check(point, data)
+    model.check(point, jax.tree.map(lambda x: x[:2], data))
+
+
+@pytest.mark.usual_parameters("masked")
+@pytest.mark.parametrize(
+    "log_likelihood",
+    [
+        lambda p, row: jnp.where(row["group"] < 0, 0.0, of_group(p, row)),
+        lambda p, row: -((row["y"] - p[row["group"] % 4]) ** 2),
+        lambda p, row: -(p[jnp.where(row["group"] < 0, row["group"] + 4, row["group"])] ** 2),
+        lambda p, row: -(jnp.dot(jax.nn.one_hot(row["group"], 4), p) ** 2),
+        lambda p, row: -(p[-1] ** 2) - row["group"] ** 2,
+        lambda p, row: -(p[jnp.maximum(row["group"], 0)] ** 2),
+    ],
+    ids=["masked", "modulo", "from the end", "one hot", "the last", "at least 0"],
+)
+def test_a_label_below_0_that_is_meant_is_taken(log_likelihood):
+    grouped(log_likelihood).check(np.zeros(4, np.float32), MISSING)
+
+
 def test_check_values_is_asked_instead_of_the_look():
     asked = []
     model = grouped(of_group, check_values=lambda position, data: asked.append(len(data["y"])))

@@ -8,6 +8,7 @@ import pytest
 from flax import nnx
 
 import ewsg_jax as ewsg
+from ewsg_jax.vectors.layout import names_of_leaves
 
 N = 6
 RNG = np.random.default_rng(0)
@@ -160,3 +161,52 @@ def test_what_goes_wrong_with_networks_is_said_with_a_way_out(given, training, w
     rows = {"x": np.ones((4, 2), np.float32), "y": np.ones(4, np.float32)}
     with pytest.raises((TypeError, ValueError), match=words):
         kernel.init(jax.random.key(0), position, rows)
+
+
+NAMED_ALIKE = {
+    "dots": ({"a.b": 1.0, "a": {"b": 2.0, "c": 3.0}}, ["['a']['b']", "a.c", "['a.b']"]),
+    "a number of another": ({"w[0]": 1.0, "w": jnp.ones(2)}, ["w", "['w[0]']"]),
+    "no name": ({"": 1.0, "position": 2.0}, ["['']", "['position']"]),
+    "quotes": (
+        {"a']['b": 1.0, "a": {"b": 2.0}, "it's": 3.0},
+        ["a.b", "a']['b", "it's"],
+    ),
+    "one array": (1.0, ["position"]),
+}
+
+
+@pytest.mark.parametrize("alike", NAMED_ALIKE)
+def test_each_leaf_has_a_name_of_its_own(alike):
+    tree, names = NAMED_ALIKE[alike]
+    assert names_of_leaves(tree, "position") == names
+
+
+def run_of(position):
+    posterior = ewsg.Posterior(lambda p, y: log_prior(p) + 0 * y, lambda p: 0.0)
+    return posterior, ewsg.sample(
+        jax.random.key(0), ewsg.ld(posterior, 1e-3), position, np.zeros(4), 20, num_chains=2
+    )
+
+
+def test_leaves_named_alike_are_all_in_tables_and_in_arviz():
+    _, samples = run_of({"a.b": jnp.array(1.0), "a": {"b": jnp.array(2.0)}, "mlp/w": jnp.ones(2)})
+    names = ("['a']['b']", "['a.b']", "mlp/w[0]", "mlp/w[1]")
+    assert ewsg.diagnostics.summary(samples).names == names
+    posterior = samples.to_arviz(dims={"mlp/w": ["unit"]})["posterior"]
+    # Slashes separate groups of ArviZ 1.x.
+    assert set(posterior.data_vars) == {"['a']['b']", "['a.b']", "mlp.w"}
+    np.testing.assert_array_equal(posterior["['a']['b']"], samples.position["a"]["b"])
+    np.testing.assert_array_equal(posterior["['a.b']"], samples.position["a.b"])
+    assert posterior["mlp.w"].dims[-1] == "unit"
+
+
+def test_names_that_arviz_cannot_hold_are_refused():
+    _, samples = run_of({"mlp/w": jnp.array(1.0), "mlp": {"w": jnp.array(2.0)}})
+    with pytest.raises(ValueError, match=r"more than slashes and dots.*'mlp/w'"):
+        samples.to_arviz()
+
+
+def test_an_array_of_no_numbers_is_checked_with_the_others():
+    posterior, samples = run_of({"a": jnp.array(1.0), "b": jnp.zeros(0)})
+    report = ewsg.check(jax.random.key(1), samples, posterior, np.zeros(4))
+    assert report.names == ("a",)

@@ -319,7 +319,8 @@ def data(value: Data) -> int:
         if not isinstance(leaf, np.ndarray | jax.Array | jax.ShapeDtypeStruct) or is_masked:
             what = "the whole (not each number)" if isinstance(leaf, int | float) else "it"
             instead = getattr(leaf, "instead", way or f"convert {what} with jax.numpy.asarray")
-            raise TypeError(f"{takes}; {where} is {describe(leaf)}: {instead}")
+            stacked = "" if way else to_stack("data", value)
+            raise TypeError(f"{takes}; {where} is {describe(leaf)}{stacked or f': {instead}'}")
         if way or not (
             jnp.issubdtype(leaf.dtype, np.number) or jnp.issubdtype(leaf.dtype, np.bool_)
         ):
@@ -327,12 +328,16 @@ def data(value: Data) -> int:
                 f"{takes}, and hold numbers; {where} is {describe(leaf)}{f': {way}' if way else ''}"
             )
         if leaf.ndim == 0:
-            raise ValueError(f"{takes}; {where} is a scalar, {describe(leaf)}")
+            raise ValueError(
+                f"{takes}; {where} is a scalar, {describe(leaf)}{to_stack('data', value)}"
+            )
         numeric.check(where, "data", leaf, rounding=True)
         lengths[where] = leaf.shape[0]
     if len(set(lengths.values())) > 1:
-        of_leaves = ", ".join(f"{where}: {n}" for where, n in lengths.items())
-        raise ValueError(f"{takes}; their lengths differ: {of_leaves}")
+        shown = [f"{where}: {n}" for where, n in lengths.items()]
+        more = ["…"] * (len(shown) > limits.LINES_SHOWN)
+        of_leaves = ", ".join(shown[: limits.LINES_SHOWN] + more)
+        raise ValueError(f"{takes}; their lengths differ: {of_leaves}{to_stack('data', value)}")
     n = next(iter(lengths.values()))
     if n == 0:
         raise ValueError(f"{takes}; got 0 rows")
@@ -342,6 +347,17 @@ def data(value: Data) -> int:
             f"{n:,} rows"
         )
     return n
+
+
+def to_stack(name: str, value: PyTree) -> str:
+    """Return how a list of things of one structure is stacked, in words; nothing if it is none."""
+    if type(value) not in (list, tuple) or len(value) < 2:
+        return ""
+    is_number = isinstance(value[0], int | float | str)
+    if is_number or len({jax.tree.structure(one) for one in value}) > 1:
+        return ""
+    way = ": stack the list first, `jax.tree.map(lambda *x: numpy.stack(x), *rows)`"
+    return way.replace("rows", name)
 
 
 def finite(name: str, value: PyTree) -> None:

@@ -7,15 +7,14 @@ times as long: a long run of such loses more than it saved.
 """
 
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self
+from typing import Any, Self
 
 import jax
 import numpy as np
 from jaxlib.version import __version__ as version
-
-from ewsg_jax.base import freshness
 
 Options = dict[str, bool | int | str]
 
@@ -32,8 +31,27 @@ _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
 """One thread compiles while the main one works: XLA frees Python's lock, and has threads itself."""
 
 
+_LOWERED: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("lowered", default=None)
+"""The programs that the work of `Ahead.add` would run; None outside of it."""
+
+
+def run(program: Any, *arguments: Any, **named: Any) -> Any:
+    """Return what a jitted program returns; in the work of `Ahead.add` it is traced alone, and
+    returns zeros.
+    """
+    lowered = _LOWERED.get()
+    if lowered is None:
+        return program(*arguments, **named)
+    lowered.append(program.lower(*arguments, **named))
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), lowered[-1].out_info)
+
+
 class Ahead:
     """Programs that a thread compiles while the host does other work.
+
+    They are traced in the caller's thread. What a user's functions read may belong to a thread
+    (`threading.local`, a `ContextVar`), or to the whole process (NumPyro's stack of handlers, which
+    two traces at a time would mix up).
 
     JAX finds such a program when it is called with arguments of the same shapes. Errors are left to
     that call, which raises them in the caller's frame.
@@ -43,18 +61,21 @@ class Ahead:
         self._pending: dict[str, tuple[Future[None], Callable[[], None]]] = {}
 
     def add(self, name: str, work: Callable[[], object]) -> None:
-        """Begin under a name: `work` calls `program.lower(…).compile()`, or programs themselves."""
-        as_of, x64 = freshness.now(), bool(jax.config.read("jax_enable_x64"))
+        """Begin under a name to compile all that `work` runs by `run`; it returns soon, and what
+        it makes of zeros is not used.
+        """
+        programs: list[Any] = []
+        before = _LOWERED.set(programs)
+        try:
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):
+                work()
+        finally:
+            _LOWERED.reset(before)
 
         def done() -> None:
-            # These are the settings of one thread, on which programs depend.
-            with (
-                contextlib.suppress(Exception),
-                np.errstate(all="ignore"),
-                freshness.as_of(as_of),
-                jax.enable_x64(x64),
-            ):
-                work()
+            with contextlib.suppress(Exception):
+                for program in programs:
+                    program.compile()
 
         self._pending[name] = _THREAD.submit(done), done
 

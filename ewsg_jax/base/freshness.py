@@ -51,11 +51,6 @@ def now() -> Hashable:
     return _CHANGED.value
 
 
-def as_of(then: object) -> contextlib.AbstractContextManager[Any]:
-    """Compile what functions read when `now()` said so, in a `with` block of another thread."""
-    return _CHANGED(then)
-
-
 @contextlib.contextmanager
 def as_of_now(*holders: object) -> Iterator[None]:
     """Compile what functions read now, in a `with` block.

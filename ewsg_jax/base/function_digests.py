@@ -60,9 +60,12 @@ FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _BUILT_IN = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _UNREAD = _named(
-    "__dict__ __weakref__ __doc__ __module__ __annotations__ __annotate__ __firstlineno__"
+    "__dict__ __weakref__ __doc__ __module__ __annotations__ __annotate__ __firstlineno__ "
+    "__static_attributes__"
 )
 _NO_NAMES: frozenset[str] = frozenset()
+_HAS_DOCSTRING = 0x4000000
+"""The flag of a code object whose first constant is its docstring, of Python 3.13."""
 
 
 class Read(NamedTuple):
@@ -88,7 +91,7 @@ def package_of(value: object) -> str:
 class _Code(NamedTuple):
     """A code object: its content, and what it and those inside it name."""
 
-    content: bytes
+    content: tuple[Any, ...]
     globals: tuple[str, ...]
     attributes: frozenset[str]
 
@@ -105,7 +108,29 @@ def _code(code: types.CodeType) -> _Code:
     for inner in filter(lambda x: isinstance(x, types.CodeType), code.co_consts):
         names.update(dict.fromkeys(_code(inner).globals))
         attributes.update(_code(inner).attributes)
-    return _Code(marshal.dumps(code), tuple(names), frozenset(attributes))
+    return _Code(_content_of_code(code), tuple(names), frozenset(attributes))
+
+
+def _content_of_code(code: types.CodeType) -> tuple[Any, ...]:
+    """Return what code does, without its place in a file, its docstring and names of variables."""
+    constants = list(code.co_consts)
+    # Before Python 3.13 a first constant that is a string is one; since then a flag says so.
+    is_marked = sys.version_info < (3, 13) or code.co_flags & _HAS_DOCSTRING
+    if is_marked and constants and isinstance(constants[0], str):
+        constants[0] = None
+    return (
+        (code.co_code, code.co_exceptiontable, code.co_flags & ~_HAS_DOCSTRING),
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        (code.co_names, code.co_freevars, code.co_cellvars),
+        tuple(map(_constant, constants)),
+    )
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, types.CodeType):
+        return _code(value).content
+    # The order of a set is not its own.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
 
 
 class _Page:
@@ -125,10 +150,14 @@ class Reader:
     Attributes:
         functions: by identity, what was read of each function, method, partial and user-defined
             object: everything by which JAX may know a program that it has traced.
+        for_files: whether digests are compared with those of another process: what is known by
+            identity is left out, large arrays of JAX are read, and what was worked out once and
+            kept (`functools.cached_property`) does not count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, for_files: bool = False) -> None:
         self.functions: dict[int, Read] = {}
+        self.for_files = for_files
         self._read: dict[tuple[int, frozenset[str]], Read] = {}
         self._under_way: list[int] = []
 
@@ -164,8 +193,7 @@ class Reader:
 
     def _write(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
-        # A class of C may have something else than a string for its module.
-        page.write(str(kind.__module__), kind.__qualname__)
+        page.write(self._module_of(kind), kind.__qualname__)
         if isinstance(value, ARRAYS):
             self._array(page, value, attributes)
         elif kind in (list, tuple, set, frozenset, dict):
@@ -197,13 +225,20 @@ class Reader:
         elif kind in IMMUTABLE:
             page.write(value)
         elif isinstance(value, Tracer) or package_of(kind) in OPAQUE:
-            page.write(_identity(value))
+            page.write(self._identity(value))
         else:
             self._object(page, value, attributes)
 
+    def _identity(self, value: object) -> bytes:
+        return b"" if self.for_files else _identity(value)
+
+    def _module_of(self, kind: type) -> str:
+        # A script has another name if it is imported; a class of C may have no string.
+        return "" if self.for_files and is_of_user(kind) else str(kind.__module__)
+
     def _array(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
         if isinstance(value, jax.Array):
-            page.write(_content_of(value))
+            page.write(_content_of(value, self.for_files))
         elif value.dtype.hasobject:
             page.write(value.shape)
             page.can_change = True
@@ -217,19 +252,24 @@ class Reader:
         page.write(len(value))
         items = [*value, *value.values()] if isinstance(value, dict) else list(value)
         page.can_change = not isinstance(value, tuple | frozenset)
-        if not {type(item) for item in items} <= set(IMMUTABLE):
-            self._add(page, items, attributes)
-        elif isinstance(value, set | frozenset):
+        is_plain = {type(item) for item in items} <= set(IMMUTABLE)
+        if isinstance(value, set | frozenset):
             # Whose order is not its own.
-            page.write(sorted(map(repr, items)))
+            reads = [self.read(item, attributes) for item in items]
+            page.hash.update(b"".join(sorted(read.digest for read in reads)))
+            page.can_change |= any(read.can_change for read in reads)
+        elif not is_plain:
+            self._add(page, items, attributes)
         else:
             # Many numbers at once.
             page.write([type(item).__name__ for item in items] if len(items) < 64 else "", items)
 
     def _function(self, page: _Page, value: types.FunctionType) -> None:
         content, names, attributes = _code(value.__code__)
-        page.write(content)
         is_constant = package_of(value) in CONSTANT
+        # Another version of a package has other code for the same.
+        is_named = is_constant and self.for_files
+        page.write((value.__module__, value.__qualname__) if is_named else content)
         self._add(page, (value.__defaults__, value.__kwdefaults__), attributes)
         for name, inside in list(vars(value).items()):
             if name == "__wrapped__" or not is_constant:
@@ -262,7 +302,7 @@ class Reader:
             self._add(page, (vars(value)[name],), attributes)
 
     def _class(self, page: _Page, value: type) -> None:
-        page.write(str(value.__module__), value.__qualname__)
+        page.write(self._module_of(value), value.__qualname__)
         for base in filter(is_of_user, value.__mro__):
             for name, inside in list(vars(base).items()):
                 if name not in _UNREAD and not isinstance(inside, _DESCRIPTORS):
@@ -294,6 +334,8 @@ class Reader:
         frozen = getattr(_attribute(kind, "__dataclass_params__"), "frozen", False)
         in_slots = ((name, _attribute(value, name)) for name in slots)
         for name, inside in [*(attributes_of_value or {}).items(), *in_slots]:
+            if self.for_files and isinstance(_in_class(kind, name), functools.cached_property):
+                continue
             page.write(str(name))
             page.can_change |= not frozen
             self._add(page, (inside,), attributes)
@@ -304,7 +346,7 @@ class Reader:
         try:
             kept = value.__reduce_ex__(4)
         except Exception:  # it cannot be pickled
-            kept = _identity(value)
+            kept = self._identity(value)
         if isinstance(kept, str | bytes):
             page.write(kept)
             return
@@ -318,6 +360,10 @@ def is_of_user(kind: type) -> bool:
     """Return whether a class is of none of the packages in `CONSTANT`."""
     package = package_of(kind)
     return package != "" and package not in CONSTANT
+
+
+def _in_class(kind: type, name: str) -> Any:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
 def _attribute(value: object, name: str) -> Any:
@@ -367,21 +413,23 @@ def _identity(value: object) -> bytes:
         return b"at %d" % id(value)
 
 
-def _content_of(value: jax.Array) -> bytes:
-    """Return what an array of JAX holds, read once: it cannot change."""
+def _content_of(value: jax.Array, for_files: bool) -> bytes:
+    """Return what an array of JAX holds, read once: it cannot change. If it is large, and not for
+    files, it is known by its identity.
+    """
 
     def content() -> bytes:
         if isinstance(value, Tracer) or value.is_deleted() or not value.is_fully_addressable:
-            return _number()
+            return b"" if for_files else _number()
         plain = (
             jax.random.key_data(value)
             if jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
             else value
         )
-        if plain.nbytes > limits.SMALL_BYTES:
+        if plain.nbytes > limits.SMALL_BYTES and not for_files:
             return _number()
         raw = np.ascontiguousarray(np.asarray(plain)).reshape(-1).view(np.uint8)
         head = f"{value.dtype} {plain.weak_type} {value.shape}".encode()
         return head + hashlib.blake2b(raw.data, digest_size=16).digest()
 
-    return _remembered(value, content)
+    return content() if for_files else _remembered(value, content)

@@ -7,7 +7,7 @@ those of the program inside; a loop or a branch is one equation for the rule.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
@@ -66,6 +66,50 @@ def computed_from(program: Program) -> frozenset[int]:
 
     inputs = [frozenset([i]) for i in range(len(getattr(program, "jaxpr", program).invars))]
     return frozenset().union(*interpret(program, inputs, union, lambda constant: frozenset()))
+
+
+class _Terms(NamedTuple):
+    """What a number in a program is computed from.
+
+    Attributes:
+        alone: inputs in terms that others are added to.
+        together: inputs whose terms the others enter.
+        has_others: whether it is computed from others.
+    """
+
+    alone: frozenset[int] = frozenset()
+    together: frozenset[int] = frozenset()
+    has_others: bool = False
+
+
+SUMS = (
+    "add sub neg add_any reduce_sum convert_element_type reshape broadcast_in_dim squeeze "
+    "expand_dims transpose copy concatenate slice"
+)
+"""Primitives whose result is a sum of their arguments, or of numbers in them."""
+
+
+def multiplied_with(program: Program, count: int) -> frozenset[int]:
+    """Return which of the first `count` inputs meet the others in another way than in a sum: a
+    result f(first) + g(others) is a sum, and f(first + others) is none.
+    """
+
+    def rule(equation: Equation, values: list[_Terms]) -> list[_Terms]:
+        alone = frozenset().union(*(x.alone for x in values))
+        together = frozenset().union(*(x.together for x in values))
+        has_others, name = any(x.has_others for x in values), equation.primitive.name
+        # A multiple of a sum is a sum.
+        is_multiple = name in ("mul", "div") and _Terms() in values
+        if has_others and not (is_multiple or name in SUMS.split()):
+            alone, together = frozenset(), alone | together
+        return [_Terms(alone, together, has_others)] * len(equation.outvars)
+
+    inputs = [
+        _Terms(frozenset([i])) if i < count else _Terms(has_others=True)
+        for i in range(len(getattr(program, "jaxpr", program).invars))
+    ]
+    results = interpret(program, inputs, rule, lambda constant: _Terms())
+    return frozenset().union(*(x.together for x in results))
 
 
 def programs_in(equation: Equation) -> list[Program]:

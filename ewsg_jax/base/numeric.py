@@ -43,8 +43,8 @@ LIBRARIES = {
 TABLE_ADVICE = (
     'take NumPy arrays out of it, such as data = {"x": table[[…]].to_numpy(), "y": '
     "table[…].to_numpy()} with the "
-    "names of columns; of categories take their codes (.cat.codes), of columns with missing values "
-    ".to_numpy(float, na_value=0) and a column that says where they are"
+    "names of columns; of categories take their codes (.cat.codes, −1 for a missing one), of "
+    "columns with missing values .to_numpy(float, na_value=0) and a column that says where they are"
 )
 TABLES = {
     "polars": TABLE_ADVICE.split(";")[0],
@@ -69,6 +69,8 @@ def way(value: Any) -> str | None:
         )
     if isinstance(value, str | bytes):
         return TEXT
+    if isinstance(value, Iterator):
+        return "stack what it yields, numpy.stack(list(rows)); or give ewsg_jax.stream(…)"
     if is_whole(value):
         return SPARSE
     kind = getattr(getattr(value, "dtype", None), "kind", None)

@@ -18,18 +18,19 @@ from ewsg_jax.cli.plan import DEFAULT_TOLERANCE, keys_of, plans_of
 from ewsg_jax.cli.plan_data import NAME, arguments_of
 from ewsg_jax.cli.problem import PlanArguments, Regression, of_config, prepare
 from ewsg_jax.cli.run import CONFIG, RUN_DRAWS_FILE
+from ewsg_jax.kernels.protocol import temperature_of
 
 
 class Written(NamedTuple):
     """Runs that were written, by their labels; their posterior; seed and tolerance of checks.
 
-    A run is three things: its draws (positions, or what `ewsg_jax.load` returned); its number, from
-    which the key of the check is made; and whether its chains share their batches (None if the
-    loaded run says so itself).
+    A run is four things: its draws (positions, or what `ewsg_jax.load` returned); its number, from
+    which the key of the check is made; whether its chains share their batches, and its temperature
+    (both None if the loaded run says so itself).
     """
 
     problem: Regression
-    runs: Mapping[str, tuple[PyTree, int, bool | None]]
+    runs: Mapping[str, tuple[PyTree, int, bool | None, float | None]]
     seed: int
     tolerance: float
 
@@ -55,8 +56,8 @@ def check(
         checks.one_of("--run", label, list(written.runs))
     statuses = []
     for name in written.runs if label is None else [label]:
-        draws, number, shared = written.runs[name]
-        options = {"max_draws": max_draws, "shared_minibatch": shared}
+        draws, number, shared, temperature = written.runs[name]
+        options = {"max_draws": max_draws, "shared_minibatch": shared, "temperature": temperature}
         key = keys_of(written.seed, number)[2]
         with console.under_way(f"checking {name}"):
             try:
@@ -81,12 +82,19 @@ def _of_folder(folder: Path) -> Written:
         draws = dict(arrays)
     if NAME in table:
         arguments, problem = prepare(arguments_of(table[NAME]))
-        runs, seed, tolerance = {NAME: (1, False)}, arguments.seed, arguments.tolerance
+        runs, seed, tolerance = {NAME: (1, False, 1.0)}, arguments.seed, arguments.tolerance
     else:
         config = build(Config, table)
         problem, seed, tolerance = of_config(config), config.run.seed, DEFAULT_TOLERANCE
         plans = plans_of(config, problem)
-        runs = {plan.label: (plan.number, plan.shared_minibatch) for plan in plans}
+        runs = {
+            plan.label: (
+                plan.number,
+                plan.shared_minibatch,
+                float(temperature_of(plan.kernel)(plan.num_steps)),
+            )
+            for plan in plans
+        }
     kept = {
         label: (jnp.asarray(draws[label]), *how)
         for label, how in runs.items()
@@ -118,4 +126,5 @@ def _of_file(path: Path, arguments: PlanArguments | None) -> Written:
             f"have ({data_file.shown(problem.names)}); it has {shape}: --response, --drop, "
             "--intercept and --model must be those of the run"
         )
-    return Written(problem, {path.stem: (samples, 1, None)}, arguments.seed, arguments.tolerance)
+    run = samples, 1, None, None
+    return Written(problem, {path.stem: run}, arguments.seed, arguments.tolerance)

@@ -69,7 +69,7 @@ def control_variates(
     *,
     function: Callable[[Position], PyTree] = lambda position: position,
     order: int = 1,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     max_draws: int = 4_000,
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
@@ -93,7 +93,7 @@ def control_variates(
         data: all n rows, a pytree of arrays.
         function: `function(position) -> pytree of arrays`, for one draw. Default: the position.
         order: 1: the d components of the gradient; 2: and all d(d + 1)/2 products of degree two.
-        temperature: T of the target exp(−V/T). Default 1.
+        temperature: T of the target exp(−V/T). Default: as in `ewsg_jax.check`.
         max_draws: largest number of draws of all chains together that are used, evenly spaced.
             Default 4,000.
         batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.

@@ -20,7 +20,7 @@ from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.answers.check.affine import metric_of, root_of
 from ewsg_jax.answers.check.basis import White
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
-from ewsg_jax.answers.check.draws import Draws, draws_of, tree_of
+from ewsg_jax.answers.check.draws import Draws, draws_of, target_temperature, tree_of
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.stein import blocks_of
 from ewsg_jax.answers.mode.mode import Mode
@@ -41,7 +41,7 @@ def scored(
     posterior: Posterior,
     data: Data,
     mode: Mode | None,
-    temperature: float,
+    temperature: float | None,
     max_draws: int,
     batch_size: int | None,
     rows: Rows | None,
@@ -51,7 +51,7 @@ def scored(
     checks.key(key)
     check_posterior(posterior)
     n = checks.data(data)
-    checks.positive("temperature", temperature)
+    judged_at = target_temperature(samples, temperature)
     checks.integer("max_draws", max_draws, minimum=64)
     if batch_size is not None:
         checks.integer("batch_size", batch_size, minimum=2)
@@ -61,7 +61,7 @@ def scored(
     if mode is not None:
         draws.check_mode(mode)
     data = jax.tree.map(jax.numpy.asarray, data)
-    fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, float(temperature))
+    fresh = fresh_gradients(key, posterior, draws, data, batch_size or n, rows, judged_at)
     fresh.check()
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
     # 0.05 is the tolerance of `check`.
@@ -71,7 +71,7 @@ def scored(
             "posterior must have a density that falls to 0 at the edges that draws reach, or "
             f"Stein's identities do not hold; got one for which {edges[0]}"
         )
-    return draws, fresh, whitened(draws, fresh, mode, float(temperature))
+    return draws, fresh, whitened(draws, fresh, mode, judged_at)
 
 
 def whitened(draws: Draws, fresh: FreshGradients, mode: Mode | None, temperature: float) -> White:
@@ -195,7 +195,7 @@ def kernel_stein_discrepancy(
     *,
     mode: Mode | None = None,
     scale: float = 1.0,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     max_draws: int = 4_000,
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
@@ -221,7 +221,7 @@ def kernel_stein_discrepancy(
             Default None: the covariance of the draws, or its diagonal if d > 1,000 or there are
             fewer than four draws per dimension.
         scale: c, in units of the metric. Default 1.
-        temperature: T of the target exp(−V/T). Default 1.
+        temperature: T of the target exp(−V/T). Default: as in `ewsg_jax.check`.
         max_draws: largest number of draws of all chains together that are used, evenly spaced.
             Default 4,000.
         batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.
@@ -334,7 +334,7 @@ def stein_thinning(
     *,
     mode: Mode | None = None,
     scale: float = 1.0,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     max_draws: int = 4_000,
     batch_size: int | None = 1_000,
     rows: Rows | None = None,
@@ -359,7 +359,7 @@ def stein_thinning(
             Default None: the covariance of the draws, or its diagonal if d > 1,000 or there are
             fewer than four draws per dimension.
         scale: c, in units of the metric. Default 1.
-        temperature: T of the target exp(−V/T). Default 1.
+        temperature: T of the target exp(−V/T). Default: as in `ewsg_jax.check`.
         max_draws: largest number of draws of all chains together that are used, evenly spaced.
             Default 4,000.
         batch_size: number of rows per draw, in two batches; None: all rows. Default 1,000.

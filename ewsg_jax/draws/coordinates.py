@@ -2,21 +2,58 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, optional
 from ewsg_jax.base.typing import PyTree
-from ewsg_jax.vectors.layout import coordinate_names, name_of_leaf
+from ewsg_jax.vectors.layout import coordinate_names, names_of_leaves
 
 Names = Sequence[str] | None
 
 
 def named(tree: PyTree, single: str) -> dict[str, np.ndarray]:
     """Return leaves by their places in a pytree; a single array by the name `single`."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {name_of_leaf(path, single): x for path, x in leaves}
+    return dict(zip(names_of_leaves(tree, single), jax.tree.leaves(tree), strict=True))
+
+
+def in_arviz(
+    draws: dict[str, np.ndarray],
+    coordinates: dict[str, Any],
+    groups: dict[str, dict[str, np.ndarray]] | None = None,
+    **options: Any,
+) -> Any:
+    """Return draws as ArviZ takes them, with more coordinates and groups (chain, draw, …).
+
+    Names have a dot for each slash, which separates groups there.
+
+    Raises:
+        ImportError: ArviZ is not installed.
+        ValueError: two names differ by slashes and dots alone.
+    """
+    plain = {name.replace("/", "."): leaf for name, leaf in draws.items()}
+    if len(plain) < len(draws):
+        raise ValueError(
+            "names of draws must differ by more than slashes and dots, for to_arviz() writes a dot "
+            f"for each slash; got {', '.join(map(repr, draws))}: rename arrays of the position"
+        )
+    if taken := {"posterior", "data"} & set(options):
+        raise TypeError(
+            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those "
+            "of one run, runs[i].to_arviz(posterior=…, data=…)"
+        )
+    if dims := options.get("dims"):
+        options["dims"] = {name.replace("/", "."): axes for name, axes in dims.items()}
+    arviz = optional.module("arviz", "to_arviz")
+    # Whose from_dict differs between 0.x and 1.x.
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        converted = arviz.from_dict({"posterior": plain} | (groups or {}), **options)
+    else:
+        converted = arviz.from_dict(posterior=plain, **(groups or {}), **options)
+    converted["posterior"].coords.update(coordinates)
+    return converted
 
 
 def flattened(

@@ -8,7 +8,14 @@ from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, PyTree, Scalar
 from ewsg_jax.bijectors._protocol import Bijector
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
+from ewsg_jax.kernels.protocol import (
+    Info,
+    Kernel,
+    KernelState,
+    Randomness,
+    first_state,
+    temperature_of,
+)
 
 
 class MappedState(NamedTuple):
@@ -65,6 +72,11 @@ class InCoordinates(Kernel[P]):
     def step_size(self) -> Callable[[Array], Scalar]:
         """The step size used at step number `step`, in the units of u."""
         return self.kernel.step_size
+
+    @property
+    def temperature(self) -> Callable[[Array], Scalar]:
+        """T at step number `step`."""
+        return temperature_of(self.kernel)
 
     def evaluations(self, data: Data) -> Evaluations:
         return self.kernel.evaluations(data)

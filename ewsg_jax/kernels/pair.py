@@ -12,7 +12,7 @@ from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, Scalar
 from ewsg_jax.base.warn import warn
 from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.dynamics._protocol import needs_covariance
+from ewsg_jax.dynamics._protocol import Constant, needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import reports_covariance
 from ewsg_jax.kernels import own_parts
@@ -91,6 +91,11 @@ class Pair(Kernel[P]):
     def step_size(self) -> Callable[[Array], Scalar]:
         """The step size used at step number `step`."""
         return self.dynamics.step_size
+
+    @property
+    def temperature(self) -> Callable[[Array], Scalar]:
+        """T at step number `step`; 1 for a dynamics without a field of that name."""
+        return getattr(self.dynamics, "temperature", Constant(value=1.0))
 
     def evaluations(self, data: Data) -> Evaluations:
         cost = self.estimator.evaluations(data)

@@ -37,13 +37,16 @@ class Checked:
         signature: structures, shapes and dtypes that were checked; None if they are not known.
             Equality and copies leave it out: states of different kernels, or of another process,
             keep one structure.
+        digest: what stands for the rows of the run that the state is the last one of; None if that
+            is not known, as of a state after a `step`. Equality leaves it out.
     """
 
     num_rows: int
     signature: Signature | None = dataclasses.field(default=None, compare=False, repr=False)
+    digest: str | None = dataclasses.field(default=None, compare=False, repr=False)
 
-    def __reduce__(self) -> tuple[type["Checked"], tuple[int]]:
-        return Checked, (self.num_rows,)
+    def __reduce__(self) -> tuple[type["Checked"], tuple[Any, ...]]:
+        return Checked, (self.num_rows, None, self.digest)
 
 
 class KernelState(NamedTuple, Generic[P]):
@@ -216,6 +219,12 @@ class Kernel(Part, abc.ABC, Generic[P]):
         return BoundKernel(init, step)
 
 
+def temperature_of(kernel: Kernel) -> Callable[[Array], Scalar]:
+    """Return T of the target exp(−V/T) as a function of the step, 1 for a kernel without one."""
+    own: Any = getattr(kernel, "temperature", None)
+    return own if callable(own) else Constant(value=1.0)
+
+
 def first_state(
     kernel: Kernel,
     key: Key,
@@ -251,8 +260,14 @@ def check_numbers(kernel: Kernel) -> None:
         )
 
 
-def check_rows(state: KernelState, data: Data) -> None:
-    """Check that data have as many rows as those that the state was made on."""
+def check_rows(state: KernelState, data: Data, digest: str | None = None) -> None:
+    """Check that data are the rows that the state was made on, as far as is known.
+
+    Args:
+        state: the state.
+        data: all rows, or their shapes.
+        digest: what stands for the rows and their order; None: their number alone is compared.
+    """
     checks.data(data)
     n = all_rows(data)
     if state.rows is not None and state.rows.num_rows != n:
@@ -261,6 +276,21 @@ def check_rows(state: KernelState, data: Data) -> None:
             "its batches of batch_size rows from them itself, so give it no minibatches; to "
             "continue with other data, start again from state.position, with init or sample"
         )
+    known = None if state.rows is None else state.rows.digest
+    if are_others(known, digest):
+        raise ValueError(
+            f"data must be the {n} rows of the run whose state it is, in their order: it may hold "
+            "sums over these; got others, on which its positions start again by sample(key, "
+            "kernel, state.position, rows, …, stacked=True), that of one chain by kernel.init(key, "
+            "state.position, rows)"
+        )
+
+
+def are_others(digest: str | None, other: str | None) -> bool:
+    """Return whether digests of rows are known, of one kind, and differ."""
+    if digest is None or other is None or digest.split()[0] != other.split()[0]:
+        return False
+    return digest != other
 
 
 def _checked(kernel: Kernel, key: Key, state: KernelState, data: Data) -> KernelState:
@@ -272,7 +302,7 @@ def _checked(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Kernel
     if isinstance(state, KernelState) and state.rows is not None:
         signature = _signature(kernel, key, state, data)
         if signature is not None and signature == state.rows.signature:
-            return state
+            return _with_signature(state, signature)
     _check_step(kernel, key, state, data)
     return _with_signature(state, _signature(kernel, key, state, data))
 
@@ -296,7 +326,8 @@ def _signature(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Sign
 def _with_signature(state: KernelState, signature: Signature | None) -> KernelState:
     if state.rows is None:
         return state
-    return state._replace(rows=dataclasses.replace(state.rows, signature=signature))
+    # Without a digest, which a program that is compiled once would give to states on other rows.
+    return state._replace(rows=Checked(state.rows.num_rows, signature))
 
 
 def _batched(kernel: Kernel) -> dict[str, Any]:

@@ -13,6 +13,7 @@ Kind = Literal[
     "edge",  # the density ends among the draws, and is not 0 where it ends
     "gradient",  # the gradient is not that of the log density's values
     "unread",  # no function of the model reads an array of the position
+    "unread_data",  # the likelihood does not read most arrays of the data
     "no_effect",  # the likelihood reads an array of the position, with a derivative of 0
     "all_rows",  # the likelihood of one row is that of all rows
     "precision",  # the likelihood is NaN in float32 and finite in float64
@@ -23,6 +24,7 @@ Kind = Literal[
     "heavy_tail",  # the density falls so slowly that there is no standard deviation
     "other_mode",  # there is another mode
     "blown_up",  # chains went far away and stayed finite
+    "temperature",  # draws are judged at another temperature than 1, or were made at several
     "excursions",  # chains were thrown out of a narrow part, and came back
     "divergence",  # why chains diverged
     "mode",  # the search for a mode did not end at one

@@ -6,11 +6,13 @@ nothing fails. The sign of it is a derivative by an entire array of the position
 on all rows, though the function reads the array.
 
 A likelihood of all rows is found too: one that closes over the data, and reads nothing of its row.
-So is an array of the position that neither the likelihood nor the prior reads.
+So is an array of the position that neither the likelihood nor the prior reads, and a likelihood
+that leaves most arrays of the data unread, as one of a row does with a list of rows.
 
 No signs of it, and therefore excluded: an array that is only in the prior (the likelihood does not
-read it); networks that begin at 0 and units that are saturated (two other positions); columns that
-are 0 in these data (other data).
+read it, or adds and subtracts a term of it that no row enters, as a bridge to another library
+does); networks that begin at 0 and units that are saturated (two other positions); columns that are
+0 in these data (other data).
 """
 
 import functools
@@ -27,7 +29,12 @@ from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._view import num_rows
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
+
+MANY_ARRAYS = 8
+"""Arrays of data above which it is said that most are unread, unless they are in a list. By hand.
+"""
 
 
 class _Reads(NamedTuple):
@@ -36,11 +43,14 @@ class _Reads(NamedTuple):
     Attributes:
         position: for each leaf of the position, shape (leaves,).
         data: for each leaf of the data.
+        with_data: for each leaf of the position, whether the row enters what is computed from it,
+            and not only a sum with it.
         lengths: leading axes of the constants that it holds.
     """
 
     position: np.ndarray
     data: np.ndarray
+    with_data: np.ndarray
     lengths: set[tuple[int, ...]]
 
 
@@ -54,7 +64,7 @@ def ignored_arrays(posterior: Posterior, position: Position, data: Data) -> list
         data: the rows.
     """
     findings = []
-    for question in (unread, without_effect):
+    for question in (unread, unread_data, without_effect):
         try:
             findings += question(posterior, position, data)
         except Exception:
@@ -86,7 +96,7 @@ def without_effect(posterior: Posterior, position: Position, data: Data) -> list
     if not reads.data.any() or not np.any(values):
         # A likelihood that reads no row, or is 0 for every row, is so on purpose: the prior alone.
         return []
-    is_dead &= reads.position
+    is_dead &= reads.with_data
     # An array of no numbers has no derivative; half precision may have lost it.
     is_dead &= np.array([np.size(x) > 0 for x in leaves])
     is_dead &= np.array([jnp.finfo(jnp.result_type(x)).bits >= 32 for x in leaves])
@@ -136,11 +146,69 @@ def unread(posterior: Posterior, position: Position, data: Data) -> list[Finding
     return [Finding("unread", "error", text, "give it a prior, or leave it out of the position")]
 
 
-def _names(position: Position, chosen: np.ndarray) -> str:
-    """Return names of arrays of a position as the user knows them, at most three."""
-    paths = jax.tree_util.tree_leaves_with_path(position)
+def unread_data(posterior: Posterior, position: Position, data: Data) -> list[Finding]:
+    """Return one finding if most arrays of the data are not read, and none if they are.
+
+    Args:
+        posterior: the model.
+        position: a start, of which shapes alone are used.
+        data: the rows, of which shapes alone are used.
+    """
+    is_read, findings = _reads(posterior, position, data).data, []
+    for (path, leaf), leaf_is_read in zip(
+        jax.tree_util.tree_leaves_with_path(data), is_read, strict=True
+    ):
+        n, *width = leaf.shape
+        if not (leaf_is_read and len(width) == 1 and width[0] > n):
+            continue
+        num_read = int(np.sum(_read_numbers(posterior, position, data, leaf)))
+        if 0 < 2 * num_read < width[0]:
+            where = f"data{jax.tree_util.keystr(path)}"
+            text = (
+                f"log_likelihood reads {num_read} of the {width[0]} numbers of each row of {where}"
+            )
+            text += f", which has {n} rows"
+            findings.append(
+                Finding("unread_data", "note", text, f"are its rows columns, {where}.T?")
+            )
+    # A few columns of a dictionary may be there for other models.
+    least = 2 if type(data) in (list, tuple) else MANY_ARRAYS
+    if len(is_read) <= least or 2 * np.sum(is_read) >= len(is_read) or not is_read.any():
+        return findings
+    text = (
+        f"log_likelihood reads {np.sum(is_read)} of the {len(is_read)} arrays of data, "
+        f"{_names(data, is_read, 'data')}, each of which is a column of {num_rows(data):,} rows"
+    )
+    cure = (
+        "if each array is a row, stack them (numpy.stack), and if it is a batch, concatenate them; "
+        "if they are columns of other models, leave them out"
+    )
+    return [*findings, Finding("unread_data", "note", text, cure)]
+
+
+def _read_numbers(
+    posterior: Posterior, position: Position, data: Data, leaf: np.ndarray
+) -> np.ndarray:
+    """Return which numbers of a floating-point array's rows the log likelihood depends on."""
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        return np.ones(leaf.shape[1:], bool)
+    leaves, structure = jax.tree.flatten(data)
+    place = next(i for i, x in enumerate(leaves) if x is leaf)
+    near = _moved(position, np.random.default_rng(0), 0.1)
+
+    @jax.jit
+    def derivative(rows: Array, leaves: list[Array]) -> Array:
+        replaced = structure.unflatten([*leaves[:place], rows, *leaves[place + 1 :]])
+        return jnp.sum(posterior.log_likelihoods(near, replaced))
+
+    return np.any(np.asarray(jax.grad(derivative)(jnp.asarray(leaf), leaves)) != 0, axis=0)
+
+
+def _names(tree: PyTree, chosen: np.ndarray, name: str = "position") -> str:
+    """Return names of arrays of a pytree as the user knows them, at most three."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
     names = [
-        f"position{jax.tree_util.keystr(path)}"
+        f"{name}{jax.tree_util.keystr(path)}"
         for (path, _), is_chosen in zip(paths, chosen, strict=True)
         if is_chosen
     ]
@@ -253,7 +321,8 @@ def _reads(posterior: Posterior, position: Position, data: Data) -> _Reads:
     count, of_data = (len(jax.tree.leaves(tree)) for tree in (position, data))
     is_read = _among(jaxprs.computed_from(program), count + of_data)
     lengths = {np.shape(x)[:1] for x in jaxprs.constants(program)}
-    return _Reads(is_read[:count], is_read[count:], lengths)
+    with_data = _among(jaxprs.multiplied_with(program, count), count)
+    return _Reads(is_read[:count], is_read[count:], with_data, lengths)
 
 
 def _among(numbers: frozenset[int], count: int) -> np.ndarray:

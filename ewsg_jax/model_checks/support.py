@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import limits
-from ewsg_jax.base.compiling import QUICK
+from ewsg_jax.base.compiling import QUICK, run
 from ewsg_jax.base.typing import Array, Data, Key, Position
 from ewsg_jax.model_checks.densities import log_likelihoods, log_priors
 from ewsg_jax.model_checks.finding import Finding
@@ -177,7 +177,7 @@ def outside_by_batches(
         numbers = _spread_out(n, num_groups * count).reshape(blocks, -1, count)
     finite = np.concatenate(
         [
-            np.asarray(_are_finite(posterior, layout, key, *block, data))
+            np.asarray(run(_are_finite, posterior, layout, key, *block, data))
             for block in zip(places, numbers, strict=True)
         ]
     )[: len(flat)]

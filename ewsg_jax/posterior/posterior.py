@@ -43,7 +43,7 @@ class Posterior(Generic[P]):
             data, such as labels that the model does not know; `check` calls it unless data are
             traced, and once for the same arrays of JAX. By default `check` looks for indices out of
             bounds in `log_likelihood`, such as the label of a group that the position does not
-            have.
+            have, and for labels below 0, such as −1 for a missing one.
         name: what the posterior is printed as, such as the call that makes it.
         log_concave: whether `log_likelihood` is concave in the position for every datum, as for the
             built-in regressions: `check` then knows that no posterior is wider than a normal prior.
@@ -428,7 +428,8 @@ class Posterior(Generic[P]):
         `check_values`.
 
         Without `check_values`, data by which the log likelihood computes indices are checked: an
-        index out of bounds is refused if JAX would take the nearest element for it.
+        index out of bounds is refused if JAX would take the nearest element for it, and so is a
+        label below 0, if JAX would count it from the end and its element changes the value.
 
         Raises:
             TypeError, ValueError: the position or the data are not such pytrees, a function fails

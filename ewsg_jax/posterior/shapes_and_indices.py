@@ -16,7 +16,8 @@ from jax.experimental import checkify
 from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
-from ewsg_jax.rows._view import CHUNK_SIZE, view
+from ewsg_jax.posterior.negative_indices import first_negative
+from ewsg_jax.rows._view import CHUNK_SIZE, num_rows, view
 
 OfDatum = Callable[[Position, Data], Array]
 
@@ -71,6 +72,7 @@ class ModelCheck:
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
             self._fitting.add(signature)
+        self._check_columns(model, shapes, data, (signature, num_rows(data)))
         self.check_prior(model, position)
         if checks.are_known((position, data)):
             # Arrays of JAX do not change: once for all positions of these shapes.
@@ -79,6 +81,30 @@ class ModelCheck:
                 functools.partial(self._check_values, model, position, data, datum),
                 data,
             )
+
+    def _check_columns(
+        self, model: CheckedModel, position: Position, data: Data, signature: Hashable
+    ) -> None:
+        """Raise ValueError if a list has an array for each row, which would be columns."""
+        paths, n = jax.tree_util.tree_leaves_with_path(data), num_rows(data)
+        arrays = len(paths)
+        if arrays <= n or signature in self._fitting:
+            return
+        # Columns with names may be more than the rows of a small table.
+        if sum(any(map(_is_place, path)) for path, _ in paths) <= n:
+            return
+        program = jax.make_jaxpr(model.log_likelihood)(position, checks.datum(data))
+        others = len(jax.tree.leaves(position))
+        num_read = sum(number >= others for number in jaxprs.computed_from(program))
+        if 2 * num_read < arrays:
+            raise ValueError(
+                "data must be a pytree of arrays that share their leading axis, the rows; got "
+                f"{arrays} arrays without names, each a column of {n} rows, of which "
+                f"log_likelihood reads {num_read}: if each is a row, give numpy.stack(rows), or "
+                "`jax.tree.map(lambda *x: numpy.stack(x), *rows)`; if they are columns, leave out "
+                "what is not read"
+            )
+        self._fitting.add(signature)
 
     def check_prior(self, model: CheckedModel, position: Position) -> None:
         """Check the position and the prior alone."""
@@ -111,11 +137,19 @@ class ModelCheck:
         shapes = checks.shapes(position)
         no_index = "no index", _signature((shapes, datum))
         if no_index not in self._fitting:
-            if _has_indices(model.log_likelihood, shapes, datum):
-                with freshness.as_of_now(model):
+            indices = _indices(model.log_likelihood, shapes, datum)
+            with freshness.as_of_now(model):
+                if not all(map(_says_itself, indices)):
                     _check_indices(model, position, data)
-            else:
+                if indices:
+                    _check_negative(model, position, data)
+            if not indices:
                 self._fitting.add(no_index)
+
+
+def _is_place(key: Any) -> bool:
+    """Return whether a part of a path is a place in a list, or a number that a dictionary has."""
+    return isinstance(getattr(key, "idx", getattr(key, "key", None)), int)
 
 
 def _signature(shapes: PyTree) -> Hashable:
@@ -123,13 +157,10 @@ def _signature(shapes: PyTree) -> Hashable:
     return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def _has_indices(function: OfDatum, position: Position, datum: Data) -> bool:
-    """Return whether a function computes indices, and leaves those out of bounds to JAX."""
+def _indices(function: OfDatum, position: Position, datum: Data) -> list[jaxprs.Equation]:
+    """Return the equations of a function that read an array at indices which they are given."""
     equations = jaxprs.equations(jax.make_jaxpr(function)(position, datum))
-    return any(
-        equation.primitive.name in ("gather", "dynamic_slice") and not _says_itself(equation)
-        for equation in equations
-    )
+    return [one for one in equations if one.primitive.name in ("gather", "dynamic_slice")]
 
 
 def _says_itself(equation: Any) -> bool:
@@ -193,5 +224,22 @@ def _check_indices(model: CheckedModel, position: Position, data: Data) -> None:
         raise ValueError(
             "data must lead to indices in bounds in log_likelihood, because JAX would take the "
             f"nearest element; got {what} (if that is intended, give check_values, which replaces "
+            "this check)"
+        )
+
+
+def _check_negative(model: CheckedModel, position: Position, data: Data) -> None:
+    """Raise ValueError if a label in the data, used as an index, counts from the end."""
+    try:
+        below = first_negative(model, position, data)
+    except Exception:
+        return  # not every program can be interpreted
+    if below is not None:
+        row, count = below
+        raise ValueError(
+            "data must lead to indices from 0 on in log_likelihood, because JAX counts those below "
+            f"0 from the end, so that a missing label (−1) is the last one; got one in row {row} "
+            f"({count:,} such rows): leave these rows out, or give them a label of their own (if "
+            "the end is intended, write it as label % size, or give check_values, which replaces "
             "this check)"
         )

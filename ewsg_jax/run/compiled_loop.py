@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import pytrees
-from ewsg_jax.base.compiling import LOOP
+from ewsg_jax.base.compiling import LOOP, run
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, chain_axes
 from ewsg_jax.run.keeping import Kept, Record, StepUse, empty_record, record_step
@@ -155,9 +155,7 @@ class StepProgram:
         zero = np.int32(0)
         span = Span(zero, zero, jax.ShapeDtypeStruct(self.inputs.chain_keys.shape, bool))
         kind = LoopKind(guarded=False, counted=self.layout.accelerator)
-        loop: Any = self.loop
-        parts = self.kernel, self.layout, self.inputs, data, span, state
-        loop.lower(*parts, kind=kind).compile()
+        run(self.loop, self.kernel, self.layout, self.inputs, data, span, state, kind=kind)
 
 
 def loop_of(layout: ProgramLayout) -> Callable[..., Call]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import PyTree
+from ewsg_jax.kernels.protocol import are_others
 from ewsg_jax.run.moments import joined
 
 CONTINUATION_TAKES = "later must be a run that continued from the state of these samples"
@@ -42,6 +43,7 @@ def concatenated(first: Any, later: Any) -> Any:
         moments=None if first.moments is None else joined(first.moments, later.moments),
         step=both("step"),
         step_size=both("step_size"),
+        temperature=both("temperature"),
         evaluations=np.concatenate([first.evaluations, before + later.evaluations]),
         gradient_evaluations=first.gradient_evaluations + later.gradient_evaluations,
         num_steps=first.num_steps + later.num_steps,
@@ -77,6 +79,11 @@ def check(first: Any, later: Any) -> None:
             raise ValueError(
                 f"{CONTINUATION_TAKES}, {what.format(one)}; got one {what.format(other)}"
             )
+    if are_others(_rows_of(first), _rows_of(later)):
+        raise ValueError(
+            f"{CONTINUATION_TAKES}, on the same {first.num_data} rows in their order; got one on "
+            "other rows, so that no posterior has both their draws: keep the two apart"
+        )
     checks.same_tree(
         f"{CONTINUATION_TAKES} and keeps what they keep", "draws", _one(later), _one(first)
     )
@@ -88,6 +95,11 @@ def check(first: Any, later: Any) -> None:
         )
     moments = _described(later.moments), _described(first.moments)
     checks.same_tree(f"{CONTINUATION_TAKES} and keeps what they keep", "moments", *moments)
+
+
+def _rows_of(samples: Any) -> str | None:
+    """Return the digest of a run's rows, None if it is not known."""
+    return None if samples.state.rows is None else samples.state.rows.digest
 
 
 def _last_step(samples: Any) -> int:

@@ -12,15 +12,15 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from ewsg_jax.base import pytrees
+from ewsg_jax.base.freshness import functions_in
+from ewsg_jax.base.function_digests import Reader
 from ewsg_jax.base.modules import text
-from ewsg_jax.base.typing import Data
 from ewsg_jax.base.warn import warn
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.rows._window import Window
 from ewsg_jax.run.checkpoint import Earlier
+from ewsg_jax.run.data_digest import data_fingerprint
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.starts import is_function
-from ewsg_jax.run.streams.stream import Stream
 
 COMPARED_AS_TEXT = (
     *("num_steps", "data_passes", "seconds", "burn_in", "thin", "num_chains", "stacked"),
@@ -50,8 +50,16 @@ def run_fingerprint(request: Request) -> dict[str, Any]:
         "kernel": kernel_fingerprint(request.kernel),
         "data": data_fingerprint(request.data),
         "kept": kept_fingerprint(request),
+        "functions": request.functions,
         "programs": versions(),
     }
+
+
+def functions_fingerprint(request: Request) -> list[tuple[str, str]]:
+    """Return the functions of a kernel, and those of what is kept, as names and digests."""
+    reader = Reader(for_files=True)
+    functions = functions_in((request.kernel, request.keep, request.keep_when, request.moments))
+    return [(text(function), reader.read(function).digest.hex()) for function in functions]
 
 
 def kernel_fingerprint(kernel: Kernel) -> dict[str, str]:
@@ -60,17 +68,6 @@ def kernel_fingerprint(kernel: Kernel) -> dict[str, str]:
     return {
         "text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(kernel)),
         "numbers": pytrees.digest(kernel),
-    }
-
-
-def data_fingerprint(data: Data) -> dict[str, str]:
-    """Return what stands for data."""
-    # A window or a stream has a fingerprint of the whole, without reading it again.
-    if isinstance(data, Window | Stream):
-        return (data if isinstance(data, Stream) else data.source).fingerprint()
-    return {
-        "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
-        "numbers": pytrees.digest(data),
     }
 
 
@@ -156,6 +153,9 @@ def check_resumed(request: Request, earlier: Earlier) -> None:
 
     Raises:
         ValueError: the kernel, the data or what is kept is another.
+
+    Warns:
+        RuntimeWarning: the run was started by other programs.
     """
     now, then = run_fingerprint(request), earlier.head
     where = f"the run in {os.fspath(request.checkpoint)!r}"
@@ -172,6 +172,7 @@ def check_resumed(request: Request, earlier: Earlier) -> None:
             got = "other numbers" if differ == ["numbers"] else f"{now[name][differ[0]]}"
             wants = "the same" if differ == ["numbers"] else f"{then[name][differ[0]]}"
             raise ValueError(f"{argument} must be that of {where}, {wants}; got {got}")
+    _check_functions(os.fspath(request.checkpoint), now, then)
     # Other versions may round in another way, which changes no distribution: a warning is enough.
     others = {name: (then["programs"][name], now["programs"][name]) for name in now["programs"]}
     changed = [f"{name} {old} is now {new}" for name, (old, new) in others.items() if old != new]
@@ -179,4 +180,34 @@ def check_resumed(request: Request, earlier: Earlier) -> None:
         warn(
             f"{where} was started by other programs ({', '.join(changed)}): what follows has the "
             "same distribution, but maybe not the bits that it would have had"
+        )
+
+
+def _check_functions(folder: str, now: dict[str, Any], then: dict[str, Any]) -> None:
+    """Check that functions are those that the run began with, and read what they read then.
+
+    Args:
+        folder: that of the checkpoint.
+        now: the fingerprint of the run that resumes.
+        then: that of the run that began.
+
+    Raises:
+        ValueError: one is not; the message names it.
+    """
+    # Checkpoints of earlier versions have none, and Python 3.12 has other code than 3.11.
+    python, python_then = (x["programs"]["python"].split(".")[:2] for x in (now, then))
+    if then.get("functions") is None or python != python_then:
+        return
+    changed = [
+        name
+        for (name, digest), (_, before) in zip(now["functions"], then["functions"], strict=False)
+        if digest != before
+    ]
+    if changed:
+        raise ValueError(
+            f"kernel must have the functions that the run in {folder!r} began with, and they must "
+            f"read the same values; got another {', '.join(dict.fromkeys(changed))}: undo the "
+            "edit, or begin a new run at the last positions, "
+            f"numpy.load({os.path.join(folder, 'run.npz')!r})['state.dynamics.position'], by "
+            "sample(…, stacked=True)"
         )

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ewsg_jax.base import checks
 from ewsg_jax.base.files import path_of
 from ewsg_jax.base.freshness import as_of_now
@@ -15,6 +17,7 @@ from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import from_dictionaries
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
+from ewsg_jax.run.data_digest import data_digest
 from ewsg_jax.run.moments import Moments
 from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
@@ -113,16 +116,21 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         for name in ("draws", "moments")
     )
     names = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS - {FINDINGS}
+    # Files of earlier versions have no temperature.
+    contents.arrays.setdefault("temperature", np.ones(len(contents.array("step"))))
     arrays = {name: contents.array(name) for name in names - {*numbers}}
-    state: Any = states.StateNotLoaded(contents.entry("step", int))
+    state: Any = states.StateNotLoaded(contents.entry("step", int), states.saved_rows(contents))
     if kernel is not None:
         # Data sets side by side are one kernel and its data.
         whole_kernel, rows = over(kernel, data)
         if not isinstance(rows, Stream):
             checks.data(rows)
+        digest = data_digest(rows)
+        if not isinstance(rows, Stream):
             rows = checks.shapes(rows)
         with as_of_now(kernel):
-            state = states.restored(states.saved(contents, position), whole_kernel, rows)
+            saved = states.saved(contents, position)
+            state = states.restored(saved, whole_kernel, rows, digest=digest)
     try:
         moments = None if moments is None else Moments(**moments)
         # Files of earlier versions have no findings.

@@ -74,6 +74,11 @@ class Request(NamedTuple):
     placed: Placed | None = None
     """The data on the devices over which the chains run, None for one device."""
 
+    functions: list[tuple[str, str]] | None = None
+    """The names of functions and digests of what they read, None without a checkpoint."""
+    digest: str | None = None
+    """What stands for the rows, None before the run begins."""
+
     @property
     def devices(self) -> Devices | None:
         """The devices over which the chains run, None for one."""

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import time
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +11,16 @@ import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.files import path_of
-from ewsg_jax.base.typing import Array
+from ewsg_jax.base.typing import Array, Scalar
 from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.notes import findings_of
-from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.kernels.protocol import Kernel, temperature_of
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
 from ewsg_jax.run.batches import sample_in_batches
 from ewsg_jax.run.checkpoint import Earlier
+from ewsg_jax.run.data_digest import data_digest
 from ewsg_jax.run.health import warn_of_overflow
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.loop import make_steps
@@ -62,11 +64,16 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
     """
     if request.devices is not None and request.devices.mesh.is_multi_process:
         consistency.check_processes(request, earlier)
+    if request.checkpoint is not None:
+        # Before anything is traced: tracing may change what functions read.
+        request = request._replace(functions=consistency.functions_fingerprint(request))
     if earlier is not None:
         consistency.check_resumed(request, earlier)
         kernel, data = request.kernel, request.data
         state = states.restored(earlier.state, kernel, data, request.placed)
         request = request._replace(state=state)
+    # Before the run, whose draws are not lost then if a stream cannot be read at its end.
+    request = request._replace(digest=data_digest(request.data))
     if request.chain_batch_size is None:
         samples = run_chains(request, earlier)
     else:
@@ -115,7 +122,8 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
     num_draws = int(planned.kept.number(outcome.done))
     draws = jax.tree.map(lambda x: x[:, :num_draws], outcome.draws)
     step = planned.kept.steps(first_step, outcome.done)
-    step_size = _step_sizes(request.kernel, step - 1)
+    step_size = _at_steps(request.kernel, "step_size", step - 1)
+    temperature = _at_steps(request.kernel, "temperature", step - 1)
     num_made = max(outcome.done, 1)
     spent = functools.partial(_spent, cost, outcome, num_chains, first_step)
     return Samples(
@@ -123,9 +131,12 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
         moments=None
         if request.moments is None or outcome.sums is None
         else finish(request.moments, outcome.sums),
-        state=outcome.state if request.devices is None else on_host(outcome.state),
+        state=states.with_digest(
+            outcome.state if request.devices is None else on_host(outcome.state), request.digest
+        ),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),
+        temperature=np.broadcast_to(temperature, (num_draws, *temperature.shape[1:])),
         evaluations=cost.at_init + np.rint(spent(step - first_step) / num_chains).astype(np.int64),
         gradient_evaluations=num_chains * cost.at_init + int(spent(np.asarray(outcome.done))),
         num_data=all_rows(request.data),
@@ -144,19 +155,23 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
     )
 
 
-def _step_sizes(kernel: Kernel, steps: np.ndarray) -> np.ndarray:
-    """Return the h of the steps of these numbers, shape (steps,), or that of all, shape (1,)."""
-    schedule = kernel.step_size
+def _at_steps(kernel: Kernel, name: str, steps: np.ndarray) -> np.ndarray:
+    """Return h or T of the steps of these numbers, shape (steps,), or that of all, shape (1,)."""
+    schedule = _schedule(kernel, name)
     if isinstance(schedule, Constant) and np.ndim(schedule.value) == 0:
         return np.asarray(schedule.value, jnp.result_type(float, schedule.value))[None]
     # Padded to a power of two: runs of other lengths share a program.
     padded = np.pad(steps, (0, (1 << len(steps).bit_length()) - len(steps)))
-    return np.asarray(_of_schedule(kernel, padded.astype(np.int32)))[: len(steps)]
+    return np.asarray(_of_schedule(kernel, name, padded.astype(np.int32)))[: len(steps)]
 
 
-@jax.jit
-def _of_schedule(kernel: Kernel, steps: Array) -> Array:
-    return jax.vmap(lambda step: jnp.asarray(kernel.step_size(step)))(steps)
+def _schedule(kernel: Kernel, name: str) -> Callable[[Array], Scalar]:
+    return kernel.step_size if name == "step_size" else temperature_of(kernel)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _of_schedule(kernel: Kernel, name: str, steps: Array) -> Array:
+    return jax.vmap(lambda step: jnp.asarray(_schedule(kernel, name)(step)))(steps)
 
 
 def _by_chain(totals: dict[str, np.ndarray], num_chains: int, name: str, known: int) -> np.ndarray:

@@ -158,8 +158,9 @@ def sample(
         moments: running moments over the kept steps, or over all after the burn-in, as
             `ewsg_jax.moments` describes them. Default: none.
         state: `samples.state` of an earlier run of this kernel, to continue from there; then
-            `position` is None. With the same key and data it continues as if never stopped. A chain
-            that diverged starts again from its last finite state; in a stack it stays there.
+            `position` is None. With the same key it continues as if never stopped. The data must
+            be those of that run, in their order. A chain that diverged starts again from its last
+            finite state; in a stack it stays there.
         stacked: whether `position` has a leading chain axis. By default all members of a stack, of
             kernels or data sets, share their starting points. With "members", the pytree (or what
             the function of a key returns) has a leading axis of members.
@@ -325,8 +326,9 @@ def resume(
     Args:
         path: the folder of the checkpoint; the run writes its next checkpoints there.
         data: the same data as before.
-        kernel: a kernel equal to the one that began the run: functions are not in the file, and are
-            known by their names.
+        kernel: a kernel equal to the one that began the run. Functions are not in the file, but a
+            digest of each is: of its code, without comments, docstrings and names of variables, and
+            of the values that it reads.
         keep: the same function as before, if one was given.
         keep_when: the same function as before, if one was given.
         moments: the same running moments as before, if there were any. Default: those of the

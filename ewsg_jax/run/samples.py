@@ -9,11 +9,11 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, limits, optional
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Data, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
-from ewsg_jax.draws.coordinates import named
+from ewsg_jax.draws.coordinates import in_arviz, named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.kernels.protocol import KernelState
@@ -69,6 +69,8 @@ class Samples(Generic[P]):
         run_seconds: time to sample, in seconds.
         findings: why the plan of the kernel is not trusted, if `ewsg_jax.plan` made it and doubts
             it: a record with a text and a cure. `ewsg_jax.check` begins its verdict with it.
+        temperature: T of the step that made each draw, whose target is exp(−V/T), shape (draw,); 1
+            in files of earlier versions, and for a kernel without one.
     """
 
     draws: PyTree
@@ -91,6 +93,7 @@ class Samples(Generic[P]):
     compile_seconds: float
     run_seconds: float
     findings: tuple[Finding, ...] = ()
+    temperature: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
 
     def __repr__(self) -> str:
         """Return one line: how many draws and chains, what they cost, how many chains diverged."""
@@ -204,11 +207,13 @@ class Samples(Generic[P]):
 
         Args:
             later: what `sample(…, state=samples.state)` returned. That its first step follows the
-                last one of these is checked, its kernel, data and key are not.
+                last one of these is checked, and that its rows are the same; its kernel and key are
+                not.
 
         Raises:
-            TypeError, ValueError: it is not samples; or of other chains, of other steps than those
-                that follow, or keeps something else: other draws, or moments of another kind.
+            TypeError, ValueError: it is not samples; or of other chains, of other rows, of other
+                steps than those that follow, or keeps something else: other draws, or moments of
+                another kind.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -395,32 +400,6 @@ def diverged_of(diverged_at: np.ndarray) -> str:
     return f"{len(which)} of {len(diverged_at)} chains diverged ({named}{more})"
 
 
-def in_arviz(
-    draws: dict[str, np.ndarray],
-    coordinates: dict[str, Any],
-    groups: dict[str, dict[str, np.ndarray]] | None = None,
-    **options: Any,
-) -> Any:
-    """Return draws as ArviZ takes them, with more coordinates and groups (chain, draw, …).
-
-    Raises:
-        ImportError: ArviZ is not installed.
-    """
-    if taken := {"posterior", "data"} & set(options):
-        raise TypeError(
-            f"to_arviz of a stack takes no {' and no '.join(sorted(taken))}: likelihoods are those "
-            "of one run, runs[i].to_arviz(posterior=…, data=…)"
-        )
-    arviz = optional.module("arviz", "to_arviz")
-    # Whose from_dict differs between 0.x and 1.x.
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        converted = arviz.from_dict({"posterior": draws} | (groups or {}), **options)
-    else:
-        converted = arviz.from_dict(posterior=draws, **(groups or {}), **options)
-    converted["posterior"].coords.update(coordinates)
-    return converted
-
-
 def without_diverged_moments(samples: Samples[P], diverged_at: np.ndarray) -> Samples[P]:
     """Return samples in whose moments chains that diverged have no weight.
 
@@ -489,4 +468,6 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for name, tree in {**trees, states.STATE: samples.state}.items():
         arrays |= archive.entries(name, tree)
+    rows = samples.state.rows
+    about[states.DIGEST] = None if rows is None else rows.digest
     return about | states.describe(samples.state), arrays

@@ -12,6 +12,7 @@ import numpy as np
 from ewsg_jax.base import checks, limits, pictures
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.base.warn import warn
+from ewsg_jax.draws.coordinates import in_arviz
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run import archive
 from ewsg_jax.run.loading import reading, samples_of
@@ -20,14 +21,13 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import (
     HOLDS_STACK,
     Samples,
-    in_arviz,
     stored,
     without_diverged_moments,
 )
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.kernels import StackState, of_member
 from ewsg_jax.run.starts import shares_memory
-from ewsg_jax.run.states import StateNotLoaded
+from ewsg_jax.run.states import StateNotLoaded, with_digest
 from ewsg_jax.vectors.row_subsets import evenly
 
 
@@ -74,8 +74,9 @@ class StackedSamples(Generic[P]):
             whole,
             draws=of_member(whole.draws, member, 2),
             moments=moments,
-            state=_state_of(whole.state, member, self.memory_axis),
+            state=_state_of(whole.state, member, self.memory_axis, self.num_rows is None),
             step_size=whole.step_size[:, member],
+            temperature=_member_values(whole.temperature, member),
             index_acceptance=_member_values(whole.index_acceptance, member),
             acceptance=_member_values(whole.acceptance, member),
             overflow=_member_values(whole.overflow, member),
@@ -272,14 +273,17 @@ def _short(value: Any) -> str:
 
 
 def _member_values(values: np.ndarray, member: int) -> np.ndarray:
-    """Return the numbers of a member's chains, from those of all members or common to all."""
+    """Return a member's numbers, from those of all members or common to all."""
     return values[:, member] if values.ndim > 1 else values
 
 
-def _state_of(state: Any, member: int, memory_axis: int | None) -> Any:
+def _state_of(state: Any, member: int, memory_axis: int | None, same_rows: bool) -> Any:
     """Return the states of a member's chains, as those of its kernel."""
     if isinstance(state, StateNotLoaded):
-        return state
+        return state if same_rows else StateNotLoaded(state.step, None)
+    if not same_rows:
+        # Known of all data sets side by side, not of one of them.
+        state = with_digest(state, None)
     stack: StackState = state.dynamics
     position, rest = of_member((stack.position, stack.rest), member, 1)
     memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)

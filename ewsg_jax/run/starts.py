@@ -105,7 +105,7 @@ def first_states(request: Request, is_restored: bool = False) -> FirstStates:
         states = state_shapes(kernel, data, shapes, shared_memory, request.placed, dtype)
     except ValueError as error:
         # A list of starts is a pytree too, which has a leading axis if each start is as long as it.
-        if not stacked or not (hint := _to_stack(position)):
+        if not stacked or not (hint := checks.to_stack("position", position)):
             raise
         raise ValueError(f"{error}. If position lists starts{hint}") from error
     # Tables of n rows for each chain are the one memory that may not fit.
@@ -147,7 +147,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     kernel, data = request.kernel, request.data
     _chains_of(kernel, state, request.num_chains)
     checks.held("state", state)
-    check_rows(state, data)
+    check_rows(state, data, request.digest)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state, request.devices)
     # Compared with the shapes that `init` would make, so that any difference has a name.
@@ -253,18 +253,9 @@ def check_starts(
         )
         raise ValueError(
             f"position must have a leading chain axis{wanted} when stacked=True"
-            f"{_to_stack(position)}; got shapes [{shown}]"
+            f"{checks.to_stack('position', position)}; got shapes [{shown}]"
         )
     return checks.shapes(checked)
-
-
-def _to_stack(position: PyTree) -> str:
-    """Return how a list of positions is stacked, in words; nothing if it is no such list."""
-    if not isinstance(position, list | tuple) or len(position) < 2:
-        return ""
-    if len({jax.tree.structure(one) for one in position}) > 1:
-        return ""
-    return ": stack the list first, `jax.tree.map(lambda *x: jax.numpy.stack(x), *position)`"
 
 
 def num_chains_of(request: Request) -> int:

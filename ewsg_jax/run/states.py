@@ -5,6 +5,7 @@ A file names no classes. To read the states takes the kernel again, which is an 
 and of `load`.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +20,8 @@ from ewsg_jax.run.devices import Placed
 from ewsg_jax.run.starts import state_shapes
 from ewsg_jax.run.streams.stream import Stream
 
-STATE = "state"
-"""What the names of a state's arrays begin with."""
+STATE, DIGEST = "state", "rows_digest"
+"""What the names of a state's arrays begin with; the text that holds a digest of its rows."""
 
 
 class SavedState(NamedTuple):
@@ -29,13 +30,13 @@ class SavedState(NamedTuple):
     Attributes:
         positions: the shapes of the positions, leading axis chain.
         arrays: the arrays by name.
-        rows: how many rows of data `init` saw, None if that is not known.
+        rows: how many rows of data `init` saw, and a digest of them; None if that is not known.
         on_device: whether they were arrays of JAX.
     """
 
     positions: PyTree
     arrays: dict[str, Any]
-    rows: int | None
+    rows: Checked | None
     on_device: bool
 
 
@@ -44,10 +45,11 @@ class StateNotLoaded:
 
     Attributes:
         step: the number of the last step.
+        rows: how many rows the run had, and a digest of them; None if that is not known.
     """
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int, rows: Checked | None) -> None:
+        self.step, self.rows = step, rows
 
     def __repr__(self) -> str:
         return "samples.state, which ewsg_jax.load(path, kernel=kernel, data=data) gives"
@@ -78,8 +80,19 @@ def saved(contents: Contents, position: PyTree) -> SavedState:
     """
     positions = archive.position_shapes(contents.entry("position"), position)
     return SavedState(
-        positions, contents.under(STATE), contents.entry("rows"), contents.entry("on_device", bool)
+        positions, contents.under(STATE), saved_rows(contents), contents.entry("on_device", bool)
     )
+
+
+def saved_rows(contents: Contents) -> Checked | None:
+    """Return how many rows the run in a file had, with a digest if the file has one.
+
+    Raises:
+        UnreadableError: the file does not say how many.
+    """
+    num_rows = contents.entry("rows")
+    # Files of earlier versions, and checkpoints, have no digest beside the states.
+    return None if num_rows is None else Checked(num_rows, digest=contents.about.get(DIGEST))
 
 
 def restored(
@@ -87,6 +100,7 @@ def restored(
     kernel: Kernel,
     data: Data,
     placed: Placed | None = None,
+    digest: str | None = None,
 ) -> KernelState:
     """Return states in the structure of those of a kernel.
 
@@ -95,6 +109,7 @@ def restored(
         kernel: a kernel, or a stack.
         data: as a pytree of arrays, their shapes, or a stream.
         placed: the data on the devices of a run, None for one.
+        digest: that of the data; None if it is not compared.
 
     Raises:
         TypeError, ValueError: the kernel and the data are not those of such a run.
@@ -102,7 +117,7 @@ def restored(
     if isinstance(data, Stream):
         data = data.shapes()
     if state.rows is not None:
-        check_rows(KernelState((), (), Checked(state.rows)), data)
+        check_rows(KernelState((), (), state.rows), data, digest)
     shapes = state_shapes(kernel, data, state.positions, False, placed)
     like = archive.entries(STATE, shapes)
     wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, state.arrays))
@@ -114,6 +129,14 @@ def restored(
                 "states"
             )
     leaves = [state.arrays[name] for name in like]
-    return jax.tree.unflatten(
+    restored_state = jax.tree.unflatten(
         jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if state.on_device else leaves
     )
+    return with_digest(restored_state, None if state.rows is None else state.rows.digest)
+
+
+def with_digest(state: KernelState, digest: str | None) -> KernelState:
+    """Return the last states of a run on rows of this digest."""
+    if state.rows is None:
+        return state
+    return state._replace(rows=dataclasses.replace(state.rows, digest=digest))

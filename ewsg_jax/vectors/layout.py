@@ -1,5 +1,6 @@
 """A position as a vector of d numbers, in `ravel_pytree` order, and back."""
 
+import collections
 import itertools
 import math
 from collections.abc import Callable
@@ -43,11 +44,11 @@ class Layout(NamedTuple):
         """A name for each coordinate, its place in the pytree: `w[2]`, or `position[2]` of a
         position that is one array.
         """
-        leaves = jax.tree_util.tree_leaves_with_path(self.tree(np.zeros(self.size)))
+        leaves = names_of_leaves(self.tree(np.zeros(self.size)), "position")
         return tuple(
             name
-            for (path, _), shape in zip(leaves, self.shapes, strict=True)
-            for name in coordinate_names(name_of_leaf(path, "position"), shape)
+            for leaf, shape in zip(leaves, self.shapes, strict=True)
+            for name in coordinate_names(leaf, shape)
         )
 
     def mapped(self, function: Callable[[Position], Position], values: Array) -> Array:
@@ -70,9 +71,20 @@ class Layout(NamedTuple):
             return vector(self.tree(flat))
 
 
-def name_of_leaf(path: tuple[Any, ...], single: str) -> str:
-    """Return the name of a leaf by its path in a pytree; `single` if it is all of the pytree."""
-    return jax.tree_util.keystr(path, simple=True, separator=".") or single
+def names_of_leaves(tree: Any, single: str) -> list[str]:
+    """Return a name for each leaf, its path in the pytree: `layer.w`; `single` if it is all of it.
+
+    Names that two leaves would have, or a leaf and a number of another one (`w[0]`), are written as
+    Python writes the path: `['layer.w']` and `['layer']['w']`.
+    """
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    keystr = jax.tree_util.keystr
+    names = [keystr(path, simple=True, separator=".") or single for path in paths]
+    count = collections.Counter(names)
+    return [
+        keystr(path) if count[name] > 1 or name.rpartition("[")[0] in count else name
+        for path, name in zip(paths, names, strict=True)
+    ]
 
 
 def coordinate_names(leaf: str, shape: tuple[int, ...]) -> list[str]:

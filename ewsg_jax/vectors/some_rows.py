@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base.compiling import QUICK
+from ewsg_jax.base.compiling import QUICK, run
 from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import Batch, num_rows
@@ -90,7 +90,7 @@ class SomeRows(NamedTuple):
             for x in arguments
         ]
         values = [
-            np.asarray(program(self.posterior, self.layout, *of_block, self.rows), np.float64)
+            np.asarray(run(program, self.posterior, self.layout, *of_block, self.rows), np.float64)
             for of_block in zip(*padded, strict=True)
         ]
         return np.concatenate(values)[:count]

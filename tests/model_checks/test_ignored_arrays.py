@@ -296,3 +296,22 @@ def test_a_likelihood_that_finds_its_row_by_number_is_right():
         lambda p, row: fit(jnp.asarray(X)[row["i"]] @ p, jnp.asarray(Y)[row["i"]]), lambda p: 0.0
     )
     assert without_effect(posterior, jnp.ones(2), {"i": np.arange(N)}) == []
+
+
+def bridged(p, row):
+    """One row of a joint density less the prior, as a bridge to another library writes it."""
+    prior = -0.5 * jnp.sum((p["b"] / jnp.exp(p["d"])) ** 2) - H * p["d"] - 0.5 * p["d"] ** 2
+    return prior + fit(row["x"] @ p["a"] @ p["b"], row["y"]) - prior
+
+
+@pytest.mark.parametrize("change", ["", "scaled", "with the row"])
+def test_a_term_that_no_row_enters_is_the_priors(change):
+    """A scale of effects is moved by the prior alone, and rightly."""
+
+    def log_likelihood(p, row):
+        if change == "with the row":
+            return bridged(p, row) + 0.0 * jnp.round(p["d"] * row["y"])
+        return 2.0 * bridged(p, row) if change else bridged(p, row)
+
+    found = without_effect(ewsg.Posterior(log_likelihood, lambda p: 0.0), weights(), DATA)
+    assert [one.kind for one in found] == ["no_effect"] * (change == "with the row")

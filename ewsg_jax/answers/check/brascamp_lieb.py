@@ -14,6 +14,7 @@ from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.crossfit import TINY, groups, jackknife
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.base import limits
+from ewsg_jax.base.compiling import run
 from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
@@ -50,7 +51,7 @@ def prior_moments(posterior: Posterior, draws: Draws, temperature: float) -> Pri
     places = middle + np.array([[-0.5], [1.0]]) * farthest
     points = places.astype(jnp.result_type(jnp.float32, *draws.layout.dtypes))
     gradients, (here, there) = (
-        np.asarray(x, np.float64) for x in prior_derivatives(posterior, draws.layout, points)
+        np.asarray(x, np.float64) for x in run(prior_derivatives, posterior, draws.layout, points)
     )
     if not np.isfinite([here, there]).all():
         return None

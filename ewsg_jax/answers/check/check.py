@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest, attempt
 from ewsg_jax.answers.check.basis import most_functions
+from ewsg_jax.answers.check.draws import target_temperature, temperature_findings
 from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
@@ -41,7 +42,7 @@ def check(
     *,
     mode: Mode | None = None,
     kernel: Kernel | None = None,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     tolerance: float = 0.05,
     error_rate: float = 0.02,
     max_draws: int | None = None,
@@ -69,7 +70,8 @@ def check(
             continues for a tenth of its steps, and `report.kinetic` has the kinetic temperature by
             direction. A custom dynamics says by `gaussian_momentum = True` that its kinetic energy
             is ‖p‖²/2; without that, and by default, it is not measured.
-        temperature: T of the target exp(−V/T).
+        temperature: T of the target exp(−V/T). Default: that of the run, `samples.temperature`, at
+            its last draw; 1 for draws from elsewhere.
         tolerance: the largest relative error allowed of a standard deviation; a mean may be off by
             twice as many sds.
         error_rate: the probability that a right run is called wrong.
@@ -113,11 +115,8 @@ def check(
     checks.key(key)
     check_posterior(posterior)
     checks.data(data)
-    for name, value in {
-        "temperature": temperature,
-        "tolerance": tolerance,
-        "error_rate": error_rate,
-    }.items():
+    judged_at = target_temperature(samples, temperature)
+    for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
         checks.positive(name, value)
     checks.decay("tolerance", tolerance)
     checks.decay("error_rate", error_rate)
@@ -144,7 +143,7 @@ def check(
         posterior=posterior,
         data=placed,
         mode=mode,
-        temperature=float(temperature),
+        temperature=judged_at,
         tolerance=float(tolerance),
         error_rate=float(error_rate),
         batch_size=batch_size,
@@ -157,6 +156,7 @@ def check(
         report,
         findings=(
             *(samples.findings if isinstance(samples, Samples) else ()),
+            *temperature_findings(samples, temperature),
             *report.findings,
             *_model_findings(request, report),
         ),
@@ -171,7 +171,7 @@ def check(
     # A key that no attempt has.
     own_key = jax.random.fold_in(key, KEYS_PER_ATTEMPT * len(settings.DRAWS_TO_USE))
     host_data = placed if mesh is None else data
-    temperatures, passes = kinetic(own_key, kernel, samples, host_data, float(temperature), mesh)
+    temperatures, passes = kinetic(own_key, kernel, samples, host_data, judged_at, mesh)
     return replace(report, kinetic=temperatures, data_passes=report.data_passes + passes)
 
 

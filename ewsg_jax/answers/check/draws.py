@@ -15,6 +15,7 @@ from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
 from ewsg_jax.hierarchy.centring import Centring
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.run.samples import Samples, diverged_of
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly
@@ -144,6 +145,37 @@ class Draws(NamedTuple):
         return jax.device_put(
             self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
         )
+
+
+def target_temperature(samples: Samples | PyTree, given: float | None) -> float:
+    """Return the T of the target exp(−V/T): what was given, or that of the run's last draw.
+
+    Raises:
+        TypeError, ValueError: what was given is no positive number.
+    """
+    if given is not None:
+        checks.positive("temperature", given)
+        return float(given)
+    made_at = samples.temperature if isinstance(samples, Samples) else np.ones(1)
+    return float(made_at[-1]) if len(made_at) else 1.0
+
+
+def temperature_findings(samples: Samples | PyTree, given: float | None) -> list[Finding]:
+    """Return that draws are judged at the temperature of their run, if it is not 1, and that they
+    were made at several, if they were.
+    """
+    made_at = samples.temperature if isinstance(samples, Samples) else np.ones(1)
+    if given is not None or not np.any(made_at != 1):
+        return []
+    low, high, last = (f"{t:.3g}" for t in (made_at.min(), made_at.max(), made_at[-1]))
+    if low == high:
+        text = f"the draws are judged at the temperature of their run, T = {last}"
+        return [Finding("temperature", "note", text, "temperature=1 judges them by the posterior")]
+    text = (
+        f"draws were made at temperatures from {low} to {high}, and are judged at that of the last "
+        f"one, T = {last}"
+    )
+    return [Finding("temperature", "doubt", text, "keep those at one temperature, by burn_in=")]
 
 
 def tree_of(samples: Samples | PyTree) -> PyTree:

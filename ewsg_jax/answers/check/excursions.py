@@ -77,6 +77,8 @@ def excursions(samples: Samples | PyTree, draws: Draws) -> list[Finding]:
     first = 0
     for leaf in jax.tree.leaves(tree_of(samples)):
         values = np.asarray(leaf)
+        if not values.size:
+            continue
         values = values.reshape(*values.shape[:2], -1)
         if len(draws.chains) < len(values):
             values = values[draws.chains]

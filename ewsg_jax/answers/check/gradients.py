@@ -11,7 +11,7 @@ from ewsg_jax import gradients
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.base import limits, pytrees
-from ewsg_jax.base.compiling import QUICK
+from ewsg_jax.base.compiling import QUICK, run
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import GradientEstimator, no_weight
 from ewsg_jax.posterior.posterior import Posterior
@@ -146,10 +146,10 @@ def estimates(
     # Many parameters are worth a program that is optimised; for few it is compiled quickly.
     is_large = size > limits.MAX_DENSE_DIMENSION
     make, at = (_memory, _at) if is_large else (_quick_memory, _quick_at)
-    memory = make(estimator, start, key, data)
+    memory = run(make, estimator, start, key, data)
     of_blocks = [
         np.asarray(
-            at(estimator, layout, num_batches, memory, key, np.int32(number), positions, data),
+            run(at, estimator, layout, num_batches, memory, key, np.int32(number), positions, data),
             np.float64,
         )
         for number, positions in enumerate(padded)

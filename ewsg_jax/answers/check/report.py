@@ -24,7 +24,7 @@ from ewsg_jax.answers.check.verdict import (
     Measured,
     Verdict,
     judge,
-    of_untrusted_plan,
+    with_doubts,
     without_a_part,
 )
 from ewsg_jax.base import checks, limits
@@ -130,7 +130,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """The outcome in words, with what to do; first, why the plan of the run was not trusted, if
-        it was not.
+        it was not, and that draws were made at several temperatures.
         """
         return self._verdict.text
 
@@ -227,7 +227,8 @@ class Report:
         verdict = judge(self._evidence)
         if self.is_cut:
             verdict = without_a_part(verdict, self.lost)
-        return of_untrusted_plan(verdict, texts(self.findings, "plan"))
+        before = of_kinds(self.findings, "plan", "temperature")
+        return with_doubts(verdict, texts(one for one in before if one.severity != "note"))
 
     @property
     def _evidence(self) -> Evidence:

@@ -376,9 +376,9 @@ def without_a_part(verdict: Verdict, left_out: str) -> Verdict:
     )
 
 
-def of_untrusted_plan(verdict: Verdict, doubts: str) -> Verdict:
-    """Return the verdict on draws by a plan that is not trusted, which begins with that; of any
-    other plan, of which `doubts` is empty, as it is.
+def with_doubts(verdict: Verdict, doubts: str) -> Verdict:
+    """Return a verdict that begins with what is doubted of the run, if anything is: its plan, or
+    its temperature.
     """
     return verdict._replace(text=f"{doubts}; {verdict.text}") if doubts else verdict
 

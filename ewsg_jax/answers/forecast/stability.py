@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
-from ewsg_jax.base.compiling import UNOPTIMISED
+from ewsg_jax.base.compiling import UNOPTIMISED, run
 from ewsg_jax.base.factors import Number
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
@@ -63,7 +63,7 @@ def compile_ahead(
     dtype = jnp.result_type(*jax.tree.leaves(position))
     places = jax.ShapeDtypeStruct((count, size), jnp.float32)
     vectors = jax.ShapeDtypeStruct((count, size), dtype)
-    _images.suited(of, data).lower(of, factor, position, places, vectors, data).compile()
+    run(_images.suited(of, data), of, factor, position, places, vectors, data)
 
 
 def in_mass(mass: Mass | None, curvature: np.ndarray, layout: Layout) -> float:

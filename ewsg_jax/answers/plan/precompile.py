@@ -1,7 +1,7 @@
 """What every plan compiles, compiled by a thread while the mode is searched for.
 
-These programs depend on the shapes of position and data alone. Most are run once, at a position
-where a chain may start, which costs little compared with compiling them.
+These programs depend on the shapes of position and data alone. They are traced here, at a position
+where a chain may start, and not run.
 """
 
 import jax

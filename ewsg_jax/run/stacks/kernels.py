@@ -17,9 +17,10 @@ from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import is_same, made_by, module, static
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import sharing_of
-from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness
+from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, temperature_of
 from ewsg_jax.model_checks.ignored_arrays import reads_data
 from ewsg_jax.rows._padded import Padded
 
@@ -160,6 +161,16 @@ class Stack(Kernel[P]):
         """The step size of each member at step number `step`, shape (member,)."""
         return lambda step: self._over(
             lambda kernel: jnp.asarray(kernel.step_size(step)), (), (), 0, jnp.zeros(())
+        )
+
+    @property
+    def temperature(self) -> Callable[[Array], Scalar]:
+        """T of each member at step number `step`, shape (member,); shape () if all have one."""
+        of_one = temperature_of(self.kernel)
+        if isinstance(of_one, Constant) and not np.ndim(of_one.value):
+            return of_one
+        return lambda step: self._over(
+            lambda kernel: jnp.asarray(temperature_of(kernel)(step)), (), (), 0, jnp.zeros(())
         )
 
     def evaluations(self, data: Data) -> Evaluations:

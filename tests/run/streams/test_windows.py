@@ -177,7 +177,7 @@ def test_a_run_goes_on_bit_for_bit(name, tmp_path):
     parts = np.concatenate([first.position, rest.position], axis=1)
     np.testing.assert_array_equal(parts, whole.position)
 
-    broken = ewsg.stream(Broken(ROWS, (9 if name == "svrg" else 4) + 16), window=26, passes=2.0)
+    broken = ewsg.stream(Broken(ROWS, (9 if name == "svrg" else 4) + 18), window=26, passes=2.0)
     with pytest.warns(RuntimeWarning, match="could not be read"):
         stopped = draws(kernel, broken, checkpoint=tmp_path / "run")
     assert 0 < stopped.num_steps < 60

@@ -1,0 +1,56 @@
+"""What stands for the rows of a run, in checkpoints and in the states of its chains: their memory
+may hold sums over these rows.
+"""
+
+import functools
+import zlib
+
+import jax
+import numpy as np
+
+from ewsg_jax.base import checked_arrays, pytrees
+from ewsg_jax.base.typing import Data
+from ewsg_jax.rows._window import Window
+from ewsg_jax.run.streams.stream import Stream
+
+
+def data_fingerprint(data: Data) -> dict[str, str]:
+    """Return what stands for data."""
+    # A window or a stream has a fingerprint of the whole, without reading it again.
+    if isinstance(data, Window | Stream):
+        return (data if isinstance(data, Stream) else data.source).fingerprint()
+    return {
+        "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
+        "numbers": pytrees.digest(data),
+    }
+
+
+def data_digest(data: Data) -> str | None:
+    """Return a digest of the rows in their order, of arrays in the dtypes that JAX gives them.
+
+    That of a stream is one of its first row and its last, and does not compare with that of arrays:
+    they begin with different words. None: these rows of a stream cannot be read.
+    """
+    if isinstance(data, Stream):
+        # More rows may lie in as many files. The run says what cannot be read when it is due.
+        try:
+            return f"stream {pytrees.digest(data.read_runs([(0, 1), (data.num_rows - 1, 1)]))}"
+        except Exception:
+            return None
+
+    # Once for arrays of JAX, which cannot change: a warm run takes no pass over its data.
+    return checked_arrays.remembered("data digest", functools.partial(_of_arrays, data), data)
+
+
+def _of_arrays(data: Data) -> str:
+    # 32 bits, for nobody makes rows that collide: six times as fast as a cryptographic digest.
+    checksum = 0
+    for path, leaf in jax.tree_util.tree_leaves_with_path(data):
+        array = np.asarray(leaf)
+        kind = jax.dtypes.canonicalize_dtype(array.dtype.newbyteorder("="))
+        array = array.astype(kind, copy=False)
+        head = f"{jax.tree_util.keystr(path)} {array.dtype.name} {array.shape}"
+        checksum = zlib.crc32(head.encode(), checksum)
+        values = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        checksum = zlib.crc32(values.data, checksum)
+    return f"arrays {checksum:08x}"
