@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ewsg_jax.base import pytrees
-from ewsg_jax.base.modules import module
+from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Data, Key, P, PyTree, Scalar
 from ewsg_jax.bijectors._protocol import Bijector
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import (
     Info,
     Kernel,
@@ -16,6 +17,7 @@ from ewsg_jax.kernels.protocol import (
     first_state,
     temperature_of,
 )
+from ewsg_jax.posterior.posterior import Posterior
 
 
 class MappedState(NamedTuple):
@@ -31,6 +33,11 @@ class MappedState(NamedTuple):
     position: PyTree
     inner: Any
 
+    @property
+    def momentum(self) -> PyTree:
+        """The momentum of u."""
+        return self.inner.momentum
+
 
 @module
 class InCoordinates(Kernel[P]):
@@ -38,6 +45,7 @@ class InCoordinates(Kernel[P]):
 
     Attributes:
         kernel: the kernel over u.
+        posterior: the target over θ, of which a run warns its user.
         bijector: the map from u to θ.
     """
 
@@ -45,6 +53,7 @@ class InCoordinates(Kernel[P]):
     needs = frozenset()
 
     kernel: Kernel[Any]
+    posterior: Posterior[P] = static()
     bijector: Bijector
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
@@ -69,6 +78,12 @@ class InCoordinates(Kernel[P]):
         return self.kernel.fetch(randomness, data)
 
     @property
+    def dynamics(self) -> Any:
+        """The dynamics of u, if its kernel has one."""
+        inner: Any = self.kernel
+        return inner.dynamics
+
+    @property
     def step_size(self) -> Callable[[Array], Scalar]:
         """The step size used at step number `step`, in the units of u."""
         return self.kernel.step_size
@@ -84,6 +99,15 @@ class InCoordinates(Kernel[P]):
     def check(self, position: P, data: Data) -> None:
         # u is a pytree of the same shapes.
         self.kernel.check(position, data)
+
+
+def target_of(kernel: Kernel) -> Posterior | None:
+    """Return the posterior over the positions of a kernel; None if it compares densities itself, as
+    exact methods do.
+    """
+    if isinstance(kernel, InCoordinates):
+        return None if target_of(kernel.kernel) is None else kernel.posterior
+    return kernel.estimator.posterior if isinstance(kernel, Pair) else None
 
 
 def _inner(state: KernelState) -> KernelState:

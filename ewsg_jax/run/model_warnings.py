@@ -17,7 +17,7 @@ from ewsg_jax.base.typing import Data, Position, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
-from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.in_coordinates import target_of
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays
 from ewsg_jax.rows._view import view
@@ -41,9 +41,9 @@ def warn_of_ignored_arrays(kernel: Kernel | Stack, start: Position, data: Data) 
     if isinstance(kernel, Stack):
         one, start = kernel.kernel, take_rows(start, 0)
         rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows
-    if not isinstance(one, Pair):
+    posterior, shapes = target_of(one), checks.shapes(start)
+    if posterior is None:
         return  # Exact methods take no derivatives.
-    posterior, shapes = one.estimator.posterior, checks.shapes(start)
     kinds = tuple((x.shape, x.dtype) for x in jax.tree.leaves(shapes))
     # Once for a model and shapes of positions: what is read does not depend on their values.
     question = "ignored arrays", posterior, jax.tree.structure(shapes), kinds
@@ -63,8 +63,7 @@ class EndCheck:
         # A run that resumes did not start where it resumes.
         self._began_at = None if earlier is None else earlier.starts
         kernel = request.kernel.kernel if isinstance(request.kernel, Stack) else request.kernel
-        # Exact methods compare densities themselves.
-        self._posterior = kernel.estimator.posterior if isinstance(kernel, Pair) else None
+        self._posterior = target_of(kernel)
 
     def keep(self, start: Position, data: Data) -> None:
         """Keep what a run starts with."""

@@ -12,7 +12,7 @@ from jax.scipy.stats import norm
 import ewsg_jax as ewsg
 from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
 from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
-from ewsg_jax.kernels.in_coordinates import InCoordinates
+from ewsg_jax.kernels.in_coordinates import InCoordinates, target_of
 from ewsg_jax.vectors.layout import Layout
 
 PARENTS = np.repeat(np.arange(4, dtype=np.int32), 3)
@@ -135,7 +135,7 @@ def kernels():
     posterior, rows = model()
     to = in_float32(4.0, 1.0)
     inner = ewsg.sghmc(posterior.transformed(to), 1e-2, batch_size=4, friction=1.0)
-    return InCoordinates(kernel=inner, bijector=to), inner, to, rows
+    return InCoordinates(kernel=inner, posterior=posterior, bijector=to), inner, to, rows
 
 
 def test_linear_means_and_log_widths_need_no_derivatives():
@@ -198,6 +198,35 @@ def test_a_run_in_coordinates_is_saved_and_goes_on(tmp_path):
     joined = jax.tree.map(lambda *x: np.concatenate(x, 1), first.position, more.position)
     for one, other in zip(*map(jax.tree.leaves, (all_steps.position, joined)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_run_in_coordinates_warns_of_the_model():
+    """As a run of a kernel over the position does, of coordinates that the user knows."""
+    posterior = ewsg.Posterior(lambda p, y: norm.logpdf(y, p["a"]), lambda p: 0.0)
+    start = {"a": jnp.zeros(()), "never": jnp.zeros(2)}
+    to = ewsg.bijectors.affine(start)
+    inner = ewsg.sgld(posterior.transformed(to), 1e-3, batch_size=2)
+    kernel = InCoordinates(kernel=inner, posterior=posterior, bijector=to)
+    assert target_of(kernel) is posterior
+    exact = dataclasses.replace(kernel, kernel=ewsg.nuts(posterior.transformed(to), 0.1))
+    assert target_of(exact) is None
+    with pytest.warns(RuntimeWarning, match="never"):
+        ewsg.sample(jax.random.key(0), kernel, start, jnp.ones(4), 3, progress=False)
+
+
+@pytest.mark.full
+def test_a_kernel_in_coordinates_has_the_temperature_of_its_momentum():
+    posterior, rows = model()
+    to = in_float32(4.0, 1.0)
+    inner = ewsg.uld(posterior.transformed(to), 0.1, friction=1.0)
+    kernel = InCoordinates(kernel=inner, posterior=posterior, bijector=to)
+    samples = ewsg.sample(
+        jax.random.key(0), kernel, START, rows, 4_000, num_chains=8, progress=False
+    )
+    report = ewsg.check(jax.random.key(1), samples, posterior, rows, kernel=kernel)
+    assert report.kinetic is not None
+    # Semi-implicit Euler makes momenta somewhat too wide; one of θ would be off by its units.
+    assert abs(report.kinetic.mean.value - 1) < 0.2
 
 
 def test_printed_kernels_say_where_they_move():

@@ -17,7 +17,7 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.modules import made_by
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.dynamics._mass import without_metric
-from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.in_coordinates import target_of
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run.sample import inner_run
 from ewsg_jax.run.samples import Samples
@@ -78,7 +78,7 @@ def check_kernel(kernel: Any, samples: Any) -> None:
     checks.instance(
         "samples", samples, Samples, "what ewsg_jax.sample returned, if kernel is given"
     )
-    if not isinstance(kernel, Pair) or not hasattr(samples.state.dynamics, "momentum"):
+    if target_of(kernel) is None or not hasattr(samples.state.dynamics, "momentum"):
         raise ValueError(f"kernel must be {takes}; got {kernel!r}")
 
 

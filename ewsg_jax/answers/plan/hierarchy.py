@@ -90,7 +90,7 @@ def plan_in_coordinates(
     at_mode = fitted.inverse(centring.forward(mode.position)) if fitted is not centring else start
     plan = plan_of(for_plan, posterior.transformed(fitted), at_mode)
     passes = plan.data_passes_spent + mode.data_passes
-    return of_position(dataclasses.replace(plan, data_passes_spent=passes), fitted)
+    return of_position(dataclasses.replace(plan, data_passes_spent=passes), fitted, posterior)
 
 
 def informed(centring: Centring, mode: Mode) -> Centring:
@@ -120,8 +120,8 @@ def informed(centring: Centring, mode: Mode) -> Centring:
     )
 
 
-def of_position(plan: Plan, centring: Centring) -> Plan:
-    """Return a plan in other coordinates as one of the position."""
+def of_position(plan: Plan, centring: Centring, posterior: Posterior) -> Plan:
+    """Return a plan in other coordinates as one of the position, whose target is the posterior."""
     number = len(centring.effects)
     note = (
         f"the prior is a hierarchy of {number} effects: the kernel moves in coordinates in which "
@@ -129,7 +129,7 @@ def of_position(plan: Plan, centring: Centring) -> Plan:
     )
     return dataclasses.replace(
         plan,
-        kernel=InCoordinates(kernel=plan.kernel, bijector=centring),
+        kernel=InCoordinates(kernel=plan.kernel, posterior=posterior, bijector=centring),
         start=MappedStart(plan.start, centring),
         mode=plan.mode._replace(
             position=centring.forward(plan.mode.position), converged=False, curvature=None
