@@ -5,17 +5,21 @@ every function (Stein's identities). By how much draws violate them, beyond Mont
 bias of the run; and from it the moments follow that the draws should have.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest, attempt
+from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest
+from ewsg_jax.answers.check.attempt import attempt as attempt_of_positions
 from ewsg_jax.answers.check.basis import most_functions
 from ewsg_jax.answers.check.draws import target_temperature, temperature_findings
 from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
+from ewsg_jax.answers.check.of_function import attempt_of_function
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks
@@ -33,13 +37,14 @@ from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
 
 
-@reads_now("posterior", "kernel")
+@reads_now("posterior", "kernel", "of")
 def check(
     key: Key,
     samples: Samples | PyTree,
     posterior: Posterior,
     data: Data,
     *,
+    of: Callable[[Any], PyTree] | None = None,
     mode: Mode | None = None,
     kernel: Kernel | None = None,
     temperature: float | None = None,
@@ -64,6 +69,12 @@ def check(
             the leading axes (chain, draw); several chains, or one of them.
         posterior: the posterior that should have been sampled.
         data: all n rows.
+        of: the quantity that is judged: `of(position)`, for one position, returns a scalar or a
+            small array (64 numbers at most), such as a prediction, a loss, the difference of two
+            groups, or a comparison. It may have kinks and jumps. The report is then that of its
+            numbers: `outcome`, `sd_ratio`, `mean_shift`, `corrected` and R-hat. The coordinates
+            need not mix, as with the weights of a network. It is evaluated some 70 times around
+            each draw. Default: the coordinates are judged.
         mode: what `find_mode` returned for this posterior; its covariance gives the directions in
             which draws are tested. Default: each half of the draws gives those of the other half.
         kernel: the kernel that made the samples, if its dynamics have a momentum. The run then
@@ -97,7 +108,7 @@ def check(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw.
+            finite at a draw; `of` is not finite around one, or one number at all draws.
         KeyboardInterrupt: with `kernel=`, the run that continues was interrupted.
 
     Example:
@@ -123,6 +134,8 @@ def check(
     if max_draws is not None:
         checks.integer("max_draws", max_draws, minimum=64)
     checks.integer("batch_size", batch_size, minimum=2)
+    if of is not None:
+        checks.function("of", of, "(position) -> a scalar or a small array")
     if names is not None:
         checks.texts("names", names)
     if shared_minibatch is not None:
@@ -150,6 +163,7 @@ def check(
         rows=rows,
         names=names,
         shared_minibatch=shared_minibatch,
+        of=of,
     )
     report = _attempts(request, max_draws)
     report = replace(
@@ -158,9 +172,9 @@ def check(
             *(samples.findings if isinstance(samples, Samples) else ()),
             *temperature_findings(samples, temperature),
             *report.findings,
-            *_model_findings(request, report),
+            *(_model_findings(request, report) if of is None else ()),
         ),
-        num_compared=num_compared(report.draws.layout, placed),
+        num_compared=report.num_compared or num_compared(report.draws.layout, placed),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     if kernel is None:
@@ -183,6 +197,7 @@ def _attempts(request: CheckRequest, max_draws: int | None) -> Report:
         max_draws: the number of draws that the caller asked for, and then there is one attempt;
             None: 4,000, and 16,000 if these decide nothing.
     """
+    attempt = attempt_of_positions if request.of is None else attempt_of_function
     if max_draws is not None:
         return attempt(request, 0, max_draws)
     report, passes = attempt(request, 0, settings.DRAWS_TO_USE[0]), 0.0
