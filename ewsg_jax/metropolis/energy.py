@@ -20,13 +20,6 @@ from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import fold_over_rows, view
 
-MAX_ROUNDING = 0.3
-"""Sd of the rounding of V/T from which on a warning is given: acceptance then falls by a tenth."""
-MANY_ROWS = 10_000
-"""Rows from which on `nuts` measures that rounding before its first step; a run of fewer, or of
-another kernel, at its end. By hand.
-"""
-
 
 class CompensatedPotential(NamedTuple):
     """V at a position, up to a constant.
@@ -52,6 +45,11 @@ class CompensatedPotential(NamedTuple):
         return CompensatedPotential(
             value, jnp.where(jnp.isfinite(value), lost - (value - total), 0)
         )
+
+
+def is_lost(noise: float, temperature: float) -> bool:
+    """Return whether rounding of V, of this standard deviation, lowers acceptance by a tenth."""
+    return noise > 0.3 * temperature
 
 
 def potential_and_gradient(

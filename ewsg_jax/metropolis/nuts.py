@@ -40,9 +40,8 @@ from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.metropolis.energy import (
-    MANY_ROWS,
-    MAX_ROUNDING,
     CompensatedPotential,
+    is_lost,
     potential_and_gradient,
     rounding_noise,
 )
@@ -164,6 +163,12 @@ class Nuts(Kernel[P]):
         )
         return state._replace(dynamics=moved), info
 
+    def measures_rounding(self, data: Data) -> bool:
+        """Return whether rows are so many that the rounding of V is measured before the first step,
+        and not only at the end of a run.
+        """
+        return num_rows(data) >= 10_000
+
     def compared(self, position: P, start: P, data: Data) -> CompensatedPotential:
         """Return V as a step compares it, up to a constant."""
         return potential_and_gradient(self.posterior, position, data, self.chunk_size)[0]
@@ -197,8 +202,7 @@ class Nuts(Kernel[P]):
                 f"counted in 32 bits; got {self.max_depth}"
             )
         is_narrow = jnp.result_type(*pytrees.dtypes(position)) == jnp.float32
-        # The rounding of V matters if it is a sum of many rows.
-        if n >= MANY_ROWS and is_narrow and checks.are_known((position, data, self)):
+        if self.measures_rounding(data) and is_narrow and checks.are_known((position, data, self)):
             temperature = float(self.temperature(jnp.int32(0)))
             look = functools.partial(self._check_rounding, position, data, temperature)
             checked_arrays.remembered((self.posterior, "rounding", temperature), look, data)
@@ -212,7 +216,7 @@ class Nuts(Kernel[P]):
         directions = jax.vmap(self.mass.factor.times)(rng.noise(jax.random.key(0), like))
         moves = pytrees.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
-        if noise > MAX_ROUNDING * temperature:
+        if is_lost(noise, temperature):
             relative = "" if temperature == 1 else f" at a temperature of {temperature:.3g}"
             warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "

@@ -18,6 +18,7 @@ Kind = Literal[
     "no_effect",  # the likelihood reads an array of the position, with a derivative of 0
     "all_rows",  # the likelihood of one row is that of all rows
     "precision",  # the likelihood is NaN in float32 and finite in float64
+    "spacing",  # numbers of the dtype are far apart for the posterior, or chains never move
     "size",  # the likelihood is many times too large or too small, such as a mean over rows
     "correlation",  # two coordinates of the posterior are nearly one
     "prior",  # draws are wider than the prior, as wide, or far from it

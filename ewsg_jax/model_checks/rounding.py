@@ -14,7 +14,7 @@ import numpy as np
 
 from ewsg_jax.base import limits, pytrees, rng
 from ewsg_jax.base.typing import Data, Position
-from ewsg_jax.metropolis.energy import MANY_ROWS, MAX_ROUNDING
+from ewsg_jax.metropolis.energy import is_lost
 from ewsg_jax.metropolis.flymc import FireflyMonteCarlo
 from ewsg_jax.metropolis.nuts import Nuts
 from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkMetropolis
@@ -24,9 +24,6 @@ from ewsg_jax.rows._view import num_rows, view
 
 COMPARES = (Nuts, RandomWalkMetropolis, FireflyMonteCarlo)
 """Kernels that accept by differences of densities."""
-NUM_PROPOSALS = 16
-"""Proposals at which V is compared with its value in float64. By hand: an sd is known to a fifth.
-"""
 
 
 def lost_differences(kernel: Any, position: Position, data: Data) -> list[Finding]:
@@ -46,11 +43,12 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
     is_narrow = jnp.result_type(*pytrees.dtypes(position)) != jnp.float64
     if not (isinstance(kernel, COMPARES) and is_narrow) or 8 * numbers > limits.BYTES_AT_ONCE:
         return []
-    if isinstance(kernel, Nuts) and num_rows(data) >= MANY_ROWS:
-        return []  # It has looked itself.
+    if isinstance(kernel, Nuts) and kernel.measures_rounding(data):
+        return []  # It has, before its first step.
     step = jnp.int32(0)
     temperature = float(kernel.temperature(step))
-    like = jax.tree.map(lambda x: jnp.zeros((NUM_PROPOSALS, *x.shape), x.dtype), position)
+    # An sd of 16 numbers is known to a fifth.
+    like = jax.tree.map(lambda x: jnp.zeros((16, *x.shape), x.dtype), position)
     moves = rng.noise(jax.random.key(0), like)
     if isinstance(kernel, Nuts):
         moves = jax.vmap(kernel.mass.factor.times)(moves)
@@ -64,7 +62,7 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
     # A proposal where the density is 0 is refused whatever the rounding.
     known = np.isfinite(narrow) & np.isfinite(wide)
     noise = float(np.std(narrow[known] - wide[known])) if known.any() else 0.0
-    if not noise > MAX_ROUNDING * temperature:
+    if not is_lost(noise, temperature):
         return []
     relative = "" if temperature == 1 else f" at a temperature of {temperature:.3g}"
     text = (

@@ -19,7 +19,7 @@ from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays, rounding
+from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays, rounding, spacing
 from ewsg_jax.rows._view import view
 from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.host import on_host
@@ -109,6 +109,9 @@ class EndCheck:
         """
         if not samples.interrupted:
             self._warn_of_rounding(samples)
+        if samples.keeps_positions and not isinstance(self._request.kernel, Stack):
+            for finding in spacing.of_draws(samples.draws):
+                warn(str(finding))
         if self._posterior is None or not self._rows:
             return samples
         # What was sampled is not lost if this fails.

@@ -298,12 +298,12 @@ def _report(
 
 
 def corrected_moments(draws: Draws, moments: TargetMoments, by: str) -> Corrected:
-    """Return moments of the target as pytrees like the position; `by` names their functions."""
+    """Return moments of the target like the position, in float64; `by` names their functions."""
     return Corrected(
-        mean=draws.as_position(moments.mean),
-        sd=draws.as_position(moments.sd),
-        mean_error=draws.as_position(moments.mean_error),
-        sd_error=draws.as_position(moments.sd * moments.sd_error),
+        mean=draws.numbers(moments.mean),
+        sd=draws.numbers(moments.sd),
+        mean_error=draws.numbers(moments.mean_error),
+        sd_error=draws.numbers(moments.sd * moments.sd_error),
         covariance=moments.covariance,
         by=by,
     )

@@ -31,6 +31,7 @@ from ewsg_jax.model_checks.correlation import high_correlations
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.gradient import num_compared, wrong_gradient
 from ewsg_jax.model_checks.likelihood_size import odd_size
+from ewsg_jax.model_checks.spacing import coarse_numbers
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
@@ -212,7 +213,8 @@ def _attempts(request: CheckRequest, max_draws: int | None) -> Report:
 
 def _model_findings(request: CheckRequest, report: Report) -> list[Finding]:
     """Return what is wrong with the model by its values at the draws, and at the corrected mean."""
-    findings, draws = [], report.draws
+    draws, corrected = report.draws, report.moments
+    findings = coarse_numbers(draws.layout, corrected.mean, corrected.sd, draws.names)
     covariance = report.moments.covariance
     if report.corrected is not None and covariance is not None:
         mean, tempered = report.moments.mean, covariance / request.temperature

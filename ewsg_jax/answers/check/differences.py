@@ -114,9 +114,9 @@ def shapes_of(function: Callable[[Position], PyTree], layout: Layout) -> PyTree:
     position = layout.tree(np.zeros(layout.size, np.float32))
     shapes = tracing.outputs("of", function, "one position", position)
     size = sum(int(np.prod(x.shape)) for x in jax.tree.leaves(shapes))
-    if not 0 < size <= settings.MAX_OF_NUMBERS:
+    if not 0 < size <= settings.COLUMNS_AT_ONCE:
         raise ValueError(
-            f"of must return 1 to {settings.MAX_OF_NUMBERS} numbers; it returned {size:,} "
+            f"of must return 1 to {settings.COLUMNS_AT_ONCE} numbers; it returned {size:,} "
             f"({checks.listed('of', shapes)}): choose some of them"
         )
     return shapes
@@ -211,7 +211,8 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
     # Without a derivative its term stays in the differences: right, and with more noise.
     has_slope = _has_slope(value, layout.size)
     size, step = layout.size, settings.OF_STEP
-    count = min(size, settings.OF_DIRECTIONS)
+    # More directions have less noise and take more time: eight are worth a gradient or so.
+    count = min(size, 8)
 
     def of_place(key: Key, flat: Array, both: Array, root: Array) -> tuple[Array, ...]:
         sign_key, uniform_key = jax.random.split(key)

@@ -146,6 +146,12 @@ class Draws(NamedTuple):
             self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
         )
 
+    def numbers(self, flat: np.ndarray) -> PyTree:
+        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may not
+        tell them apart by as much as they are known.
+        """
+        return self.layout.tree(np.asarray(flat), np.float64)
+
 
 def target_temperature(samples: Samples | PyTree, given: float | None) -> float:
     """Return the T of the target exp(−V/T): what was given, or that of the run's last draw.

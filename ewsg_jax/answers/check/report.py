@@ -45,7 +45,7 @@ def _in_short(z: float) -> str:
 class Corrected:
     """Moments of the target, from the draws and the gradients at them.
 
-    All but `covariance` and `by` are pytrees like the position.
+    All but `covariance` and `by` are pytrees like the position, of NumPy arrays in float64.
 
     Attributes:
         mean, sd: mean and standard deviation of each coordinate.

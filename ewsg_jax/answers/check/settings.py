@@ -154,12 +154,9 @@ less is a better fit by itself. Coverage.
 """
 
 # ── Functions of the position ────────────────────────────────────────────────────────────────────
-MAX_OF_NUMBERS = 64
-"""Numbers that a function which is judged may return; time and memory."""
-OF_STEP, OF_DIRECTIONS = 0.25, 8
-"""How far around draws a function is evaluated, in sds, and along how many directions of each. Any
-will do: a longer step averages the function more, a shorter one has more noise from jumps and
-rounding. By hand.
+OF_STEP = 0.25
+"""How far around draws a function is evaluated, in sds. Any will do: a longer step averages the
+function more, a shorter one has more noise from jumps and rounding. By hand.
 """
 
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
