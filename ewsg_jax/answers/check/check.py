@@ -22,7 +22,7 @@ from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
 from ewsg_jax.answers.check.of_function import attempt_of_function
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.coordinates import Names
@@ -126,6 +126,7 @@ def check(
     # All arguments first: what follows may take minutes.
     checks.key(key)
     check_posterior(posterior)
+    data = numeric.native(data)
     checks.data(data)
     judged_at = target_temperature(samples, temperature)
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():

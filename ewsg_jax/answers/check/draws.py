@@ -11,7 +11,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import AffineMap
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
 from ewsg_jax.hierarchy.centring import Centring
@@ -190,7 +190,7 @@ def tree_of(samples: Samples | PyTree) -> PyTree:
     Raises:
         TypeError, ValueError: samples are neither.
     """
-    tree = samples.draws if isinstance(samples, Samples) else samples
+    tree = samples.draws if isinstance(samples, Samples) else numeric.native(samples)
     leaves = jax.tree.leaves(tree)
     if any(map(checks.is_traced, leaves)):
         raise TypeError(

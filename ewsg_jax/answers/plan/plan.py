@@ -28,7 +28,7 @@ from ewsg_jax.answers.plan.result import Plan
 from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tolerance
 from ewsg_jax.answers.plan.search import choose_around_mode
 from ewsg_jax.answers.plan.whitening import NoWidthsError, Whitening
-from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base import checks, numeric, pytrees, rng
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.progress import Clock
@@ -137,6 +137,7 @@ def plan(
     position = checks.position(position)
     checks.not_empty("position", position)
     checks.finite("position", position)
+    data = numeric.native(data)
     n = checks.data(data)
     checks.boolean("check_data", check_data)
     checks.boolean("progress", progress)
