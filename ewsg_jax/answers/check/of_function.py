@@ -186,7 +186,8 @@ def _of_halves(draws: Draws, halves: list[np.ndarray]) -> list[Metric]:
     flat, metrics = draws.flat, []
     overall = np.maximum(flat.std(0), TINY)
     fewest = min(map(len, halves))
-    is_dense = draws.size <= min(limits.MAX_DENSE_DIMENSION, fewest // settings.DRAWS_PER_DIRECTION)
+    # A covariance matrix needs some draws for each parameter, as in `attempt`; by hand.
+    is_dense = draws.size <= min(limits.MAX_DENSE_DIMENSION, fewest // 8)
     for k, rows in enumerate(halves):
         off = flat[halves[k ^ 1]]
         off = off - off.mean(0)
