@@ -48,21 +48,22 @@ def coarse_numbers(
     return [Finding("spacing", "doubt" if is_doubtful else "note", text, _cure(center[k]))]
 
 
-def of_draws(draws: PyTree) -> list[Finding]:
+def of_draws(draws: PyTree, is_finite: np.ndarray) -> list[Finding]:
     """Return findings on coordinates of a run that never moved, or moved on a coarse grid.
 
     Args:
-        draws: draws of positions with leading axes (chain, draw), finite or not.
+        draws: draws of positions with leading axes (chain, draw).
+        is_finite: which chains stayed finite, shape (chain,): others stand where they diverged.
     """
     findings: list[Finding] = []
     for place, leaf in enumerate(jax.tree.leaves(draws)):
         if leaf.size == 0 or np.dtype(leaf.dtype) not in (np.float32, np.float64):
             continue
-        chains, count = leaf.shape[:2]
+        chains, count = int(np.sum(is_finite)), leaf.shape[1]
         # Few draws say nothing of an sd, and of many some do.
         if chains * count < 64:
             return []
-        values = np.asarray(leaf)[:, evenly(count, max(2, 512 // chains))]
+        values = np.asarray(leaf)[:, evenly(count, max(2, 512 // chains))][is_finite]
         low, high = values.min((0, 1)), values.max((0, 1))
         # The range of draws is some six sds, and six times as many in a chain that still moves.
         spacing = _spacing(np.maximum(np.abs(low), np.abs(high)), leaf.dtype)

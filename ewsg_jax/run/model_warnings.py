@@ -110,7 +110,7 @@ class EndCheck:
         if not samples.interrupted:
             self._warn_of_rounding(samples)
         if samples.keeps_positions and not isinstance(self._request.kernel, Stack):
-            for finding in spacing.of_draws(samples.draws):
+            for finding in spacing.of_draws(samples.draws, samples.is_finite):
                 warn(str(finding))
         if self._posterior is None or not self._rows:
             return samples

@@ -10,7 +10,7 @@ from ewsg_jax.answers.check.draws import draws_of
 from ewsg_jax.model_checks import spacing
 from ewsg_jax.vectors.layout import Layout
 
-KEY = jax.random.key(0)
+KEY, ALL = jax.random.key(0), np.ones(4, bool)
 QUANTILES = np.random.default_rng(0).permutation(np.linspace(-3, 3, 256)).reshape(4, 64)
 
 
@@ -35,14 +35,16 @@ def test_days_are_judged_by_the_sd(center, sd, severity):
 
 def test_draws_on_a_grid_and_draws_that_never_move():
     days = np.stack([59_000 + 0.003 * QUANTILES, QUANTILES], axis=-1).astype(np.float32)
-    (coarse,) = spacing.of_draws({"t": days})
+    (coarse,) = spacing.of_draws({"t": days}, ALL)
     assert coarse.text.startswith("numbers near 59000 are 0.0039 apart in float32")
     still = np.where([True, False], np.float32(2_459_000.5), days)
-    (never,) = spacing.of_draws({"t": still})
+    (never,) = spacing.of_draws({"t": still}, ALL)
     assert never.text.startswith("t[0] stayed at 2459000.5 in all draws of all chains")
     assert "0.25 apart" in never.text
-    assert not spacing.of_draws({"t": days - np.float32([59_000, 0])})
-    assert not spacing.of_draws(days[:, :4])
+    assert not spacing.of_draws({"t": days - np.float32([59_000, 0])}, ALL)
+    assert not spacing.of_draws(days[:, :4], ALL)
+    # A chain that diverged stands still, and says nothing.
+    assert not spacing.of_draws({"t": still}, ~ALL)
 
 
 def test_a_run_says_that_a_coordinate_never_moves():

@@ -25,7 +25,11 @@ from ewsg_jax.answers.plan.pilot_search import choose_by_pilot_runs
 from ewsg_jax.answers.plan.precompile import start_compiling
 from ewsg_jax.answers.plan.request import PlanRequest, PlanResult
 from ewsg_jax.answers.plan.result import Plan
-from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tolerance
+from ewsg_jax.answers.plan.run_requirements import (
+    RunRequirements,
+    check_note,
+    ess_for_tolerance,
+)
 from ewsg_jax.answers.plan.search import choose_around_mode
 from ewsg_jax.answers.plan.whitening import NoWidthsError, Whitening
 from ewsg_jax.base import checks, numeric, pytrees, rng
@@ -375,6 +379,7 @@ def _plan_of(
     # What the search for the mode met may be why the plan is in doubt; alone it is no doubt.
     if not result.doubts:
         mode_findings = []
+        notes += check_note(result.report, ess_for_tolerance(request.requirements.tolerance))
     return Plan(
         kernel=result.kernel,
         start=result.start,
