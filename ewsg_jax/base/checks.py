@@ -244,6 +244,7 @@ def key(value: object, name: str = "key") -> Key:
 
 def position(value: PyTree, name: str = "position") -> PyTree:
     """Check a pytree of floating-point arrays and return it with jax arrays as leaves."""
+    value = numeric.native(value)
     floating(name, value)
     return jax.tree.map(_as_array, value)
 
@@ -297,7 +298,7 @@ def held(name: str, value: PyTree) -> None:
 def arrays(name: str, value: PyTree) -> PyTree:
     """Return a pytree with its leaves as arrays of JAX; raises what `held` raises."""
     held(name, value)
-    return jax.tree.map(jnp.asarray, value)
+    return jax.tree.map(jnp.asarray, numeric.native(value))
 
 
 def _as_array(leaf: Any) -> Array:
@@ -326,6 +327,11 @@ def data(value: Data) -> int:
         ):
             raise TypeError(
                 f"{takes}, and hold numbers; {where} is {describe(leaf)}{f': {way}' if way else ''}"
+            )
+        if not leaf.dtype.isnative:
+            raise TypeError(
+                f"{takes}, in the byte order of this machine; {where} is of dtype {leaf.dtype}: "
+                f".astype({leaf.dtype.name!r})"
             )
         if leaf.ndim == 0:
             raise ValueError(

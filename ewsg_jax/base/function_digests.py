@@ -4,19 +4,21 @@ A compiled program keeps the values that a function read when it was traced. Peo
 global of a notebook, an attribute of a model, a dictionary of settings, an array filled again. A
 digest covers, at any depth,
 
-    a function       its code, the globals that the code names, its closure, defaults, attributes
+    a function       its code, what the code names or imports, its closure, defaults, attributes
     a bound method   the function, and the object
     a partial        the function and the arguments
     a module         the attributes that the code names
     a class          its methods and attributes
     an object        its class and its attributes; of one without any, what pickling would keep
+    a reference      what it refers to; of a ContextVar and a threading.local, the value here
+    the environment  the variables that strings of the code name
     values           numbers, strings and containers by content; arrays by dtype, shape and content
 
 Limits:
 
 - Globals of packages in `CONSTANT` are taken to be constants: the list is kept by hand.
-- What only running the code can show is not seen: files, the environment, names made up at run time
-  (`globals()[name]`, `getattr(module, name)`).
+- What only running the code can show is not seen: files, clocks, and names of modules, of their
+  attributes and of variables that no string of the code is (`getattr(module, name)`).
 - Names are read from bytecode, whose instructions are those of Python 3.11 to 3.13.
 - Objects of the packages in `OPAQUE`, those that cannot be pickled, and arrays of JAX above
   `limits.SMALL_BYTES` are known by identity: a change inside them is not seen.
@@ -30,6 +32,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
@@ -37,7 +40,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax.base import limits
+from ewsg_jax.base import indirections, limits
 
 
 def _named(text: str) -> frozenset[str]:
@@ -94,6 +97,7 @@ class _Code(NamedTuple):
     content: tuple[Any, ...]
     globals: tuple[str, ...]
     attributes: frozenset[str]
+    imports: tuple[indirections.Import, ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -105,10 +109,17 @@ def _code(code: types.CodeType) -> _Code:
             names[instruction.argval] = None
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
             attributes.add(instruction.argval)
+    imports = dict.fromkeys(indirections.imports_in(code))
+    if indirections.BY_STRING & (names.keys() | attributes):
+        strings = dict.fromkeys(x for x in code.co_consts if isinstance(x, str))
+        names.update(strings)
+        attributes.update(strings)
+        imports.update({(0, x): None for x in strings})
     for inner in filter(lambda x: isinstance(x, types.CodeType), code.co_consts):
         names.update(dict.fromkeys(_code(inner).globals))
         attributes.update(_code(inner).attributes)
-    return _Code(_content_of_code(code), tuple(names), frozenset(attributes))
+        imports.update(dict.fromkeys(_code(inner).imports))
+    return _Code(_content_of_code(code), tuple(names), frozenset(attributes), tuple(imports))
 
 
 def _content_of_code(code: types.CodeType) -> tuple[Any, ...]:
@@ -194,7 +205,11 @@ class Reader:
     def _write(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
         page.write(self._module_of(kind), kind.__qualname__)
-        if isinstance(value, ARRAYS):
+        behind = indirections.stands_for(value, attributes, not self.for_files)
+        if behind is not None:
+            page.can_change = True
+            self._add(page, behind, attributes)
+        elif isinstance(value, ARRAYS):
             self._array(page, value, attributes)
         elif kind in (list, tuple, set, frozenset, dict):
             self._container(page, value, attributes)
@@ -220,7 +235,7 @@ class Reader:
             page.write(value.__qualname__)
             owner = getattr(value, "__self__", None)
             # As of `table.get`.
-            if isinstance(owner, list | tuple | set | frozenset | dict | np.ndarray):
+            if isinstance(owner, list | tuple | set | frozenset | dict | np.ndarray | ContextVar):
                 self._add(page, (owner,), attributes)
         elif kind in IMMUTABLE:
             page.write(value)
@@ -265,7 +280,7 @@ class Reader:
             page.write([type(item).__name__ for item in items] if len(items) < 64 else "", items)
 
     def _function(self, page: _Page, value: types.FunctionType) -> None:
-        content, names, attributes = _code(value.__code__)
+        content, names, attributes, imports = _code(value.__code__)
         is_constant = package_of(value) in CONSTANT
         # Another version of a package has other code for the same.
         is_named = is_constant and self.for_files
@@ -291,12 +306,16 @@ class Reader:
                 page.write(name)
                 page.can_change |= not isinstance(inside, types.ModuleType)
                 self._add(page, (inside,), attributes)
+        for level, name in imports:
+            package = value.__globals__.get("__package__")
+            self._add(page, indirections.modules_of(level, name, package), attributes)
 
     def _module(self, page: _Page, value: types.ModuleType, attributes: frozenset[str]) -> None:
         page.write(value.__name__)
         if package_of(value) in CONSTANT:
             return
-        for name in sorted(attributes & vars(value).keys()):
+        # A module may make its attributes by a function of that name.
+        for name in sorted((attributes | {"__getattr__"}) & vars(value).keys()):
             page.write(name)
             page.can_change = True
             self._add(page, (vars(value)[name],), attributes)

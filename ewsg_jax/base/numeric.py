@@ -13,8 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ewsg_jax.base import limits
+from ewsg_jax.base.typing import PyTree
 from ewsg_jax.base.warn import warn
 
 MOST_ROUNDING = 5e-4
@@ -53,6 +55,27 @@ TABLES = {
     "xarray": "take NumPy arrays out of it, such as {name: table[name].values for name in table}",
 }
 """What to do with tables of other libraries; `TABLE_ADVICE` for all others."""
+
+
+def native(tree: PyTree) -> PyTree:
+    """Return a pytree with arrays that JAX takes as they are.
+
+    Those of NumPy have the byte order of this machine: files of FITS, netCDF 3 and IDL have the
+    other one. Those of JAX that were made with 64 bits, which are off now, become arrays of NumPy,
+    whose numbers are checked before they have 32.
+    """
+
+    def of_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray | np.generic) and not leaf.dtype.isnative:
+            return leaf.astype(leaf.dtype.newbyteorder("="))
+        if not isinstance(leaf, jax.Array) or isinstance(leaf, Tracer):
+            return leaf
+        # Keys have no dtype of NumPy.
+        is_plain = isinstance(leaf.dtype, np.dtype)
+        is_wide = is_plain and jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype
+        return np.asarray(leaf) if is_wide else leaf
+
+    return jax.tree.map(of_leaf, tree, is_leaf=is_whole)
 
 
 def is_whole(value: object) -> bool:
@@ -152,7 +175,7 @@ def check(where: str, name: str, value: object, rounding: bool = False) -> None:
     """
     if isinstance(value, bool | jax.Array | jax.ShapeDtypeStruct):
         return
-    array = np.asarray(value)
+    array = native(np.asarray(value))
     if array.dtype == object and isinstance(value, int):
         raise ValueError(
             _beyond(where, name, "a whole number", value, value, np.dtype(jnp.result_type(int)))

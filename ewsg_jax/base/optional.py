@@ -50,6 +50,13 @@ def normal_quantile(probability: object) -> Any:
     return ndtri(probability)
 
 
+def error_function(x: object) -> Any:
+    """Return erf of the numbers, shaped like the argument."""
+    from scipy.special import erf
+
+    return erf(x)
+
+
 def fourier() -> Any:
     """Return SciPy's Fourier transforms: of many series at once, in half of NumPy's time."""
     return importlib.import_module("scipy.fft")

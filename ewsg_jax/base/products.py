@@ -13,24 +13,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.constants import Split, constant_part, varying_part
 from ewsg_jax.base.typing import Array
 
-matmul = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 einsum = functools.partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
 tensordot = functools.partial(jnp.tensordot, precision=jax.lax.Precision.HIGHEST)
 
 
+def matmul(x: Array, y: Array) -> Array:
+    """Return x @ y, of any two dtypes."""
+    return jnp.matmul(*pytrees.promoted(x, y), precision=jax.lax.Precision.HIGHEST)
+
+
 def sum_of_outer(x: Array, y: Array) -> Array:
     """Return Σᵢ xᵢ ⊗ yᵢ over the leading axis, at least in float32."""
-    dtype = jnp.result_type(x, y)
+    x, y = pytrees.promoted(x, y)
     # Not x.T @ y, which XLA may carry out with a transposed copy of x.
-    return tensordot(
-        x.astype(dtype),
-        y.astype(dtype),
-        axes=(0, 0),
-        preferred_element_type=jnp.promote_types(dtype, jnp.float32),
-    )
+    return tensordot(x, y, axes=(0, 0), preferred_element_type=pytrees.wide(x.dtype))
 
 
 SETTING = "jax_default_matmul_precision"

@@ -14,6 +14,25 @@ from jax.typing import ArrayLike
 from ewsg_jax.base.typing import Array, PyTree
 
 
+def wide(dtype: Any) -> np.dtype:
+    """Return a floating-point dtype, float32 for a narrower one."""
+    return np.dtype(jnp.float32) if np.dtype(dtype).itemsize < 4 else np.dtype(dtype)
+
+
+def common_dtype(*values: Any) -> np.dtype:
+    """Return the dtype that JAX gives the sum of arrays or dtypes, also if it is told to promote
+    none (`jax_numpy_dtype_promotion="strict"`).
+    """
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.result_type(*values)
+
+
+def promoted(*arrays: Any) -> tuple[Array, ...]:
+    """Return arrays in the dtype of their sum."""
+    dtype = common_dtype(*arrays)
+    return tuple(jnp.asarray(x, dtype) for x in arrays)
+
+
 def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
     """Return Σ cᵢ·xᵢ over `(c, x)` terms, leaf by leaf, in the dtype of the first pytree.
 
@@ -27,9 +46,9 @@ def combine(*terms: tuple[ArrayLike, PyTree]) -> PyTree:
 
     def leaf(*leaves: Array) -> Array:
         dtype = leaves[0].dtype
-        wide = jnp.promote_types(dtype, jnp.float32)
+        sums = wide(dtype)
         first, *rest = (
-            x if isinstance(c, int) and c == 1 else jnp.asarray(c, wide) * x
+            x if isinstance(c, int) and c == 1 else jnp.asarray(c, sums) * x.astype(sums)
             for c, x in zip(coefficients, leaves, strict=True)
         )
         total = first + functools.reduce(operator.add, rest) if rest else first
@@ -56,10 +75,7 @@ def add_with_error(total: PyTree, error: PyTree, term: PyTree) -> tuple[PyTree, 
 
 def squared_norm(tree: PyTree) -> Array:
     """Return the sum of the squares of all numbers in the pytree, at least in float32."""
-    parts = [
-        jnp.sum(jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32))))
-        for x in jax.tree.leaves(tree)
-    ]
+    parts = [jnp.sum(jnp.square(x.astype(wide(x.dtype)))) for x in jax.tree.leaves(tree)]
     return functools.reduce(operator.add, parts, jnp.float32(0.0))
 
 
@@ -105,7 +121,7 @@ def zeros_like(tree: PyTree) -> PyTree:
 
 def widened(tree: PyTree) -> PyTree:
     """Return a pytree at least in float32, the least for sums over many steps."""
-    return jax.tree.map(lambda x: x.astype(jnp.promote_types(x.dtype, jnp.float32)), tree)
+    return jax.tree.map(lambda x: x.astype(wide(x.dtype)), tree)
 
 
 def in_dtypes_of(like: PyTree, tree: PyTree) -> PyTree:

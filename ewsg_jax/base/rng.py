@@ -69,7 +69,7 @@ def signs(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
     """Draw ±1 with equal probability, 32 of them from each random word."""
     count = math.prod(shape)
     words = jax.random.bits(key, (-(-count // 32), 1), jnp.uint32)
-    bits = (words >> jnp.arange(32, dtype=jnp.uint32)) & 1
+    bits = (words >> jnp.arange(32, dtype=jnp.uint32)[None]) & 1
     return (1 - 2 * bits.astype(jnp.int32)).ravel()[:count].reshape(shape).astype(dtype)
 
 
@@ -118,7 +118,8 @@ def scaled(words: Array, bound: Array) -> tuple[Array, Array]:
     """
     # The high word of the product with each word, from products of halves: there are no 64 bits.
     mask = jnp.uint32(0xFFFF)
-    a_high, a_low, b_high, b_low = words >> 16, words & mask, bound >> 16, bound & mask
+    factor = bound[None] if jnp.ndim(bound) else bound
+    a_high, a_low, b_high, b_low = words >> 16, words & mask, factor >> 16, factor & mask
     middle = a_high * b_low + (a_low * b_low >> 16)
     cross = (middle & mask) + a_low * b_high
     high = a_high * b_high + (middle >> 16) + (cross >> 16)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import Part, module
 from ewsg_jax.base.typing import Array, Position
 
@@ -66,10 +66,7 @@ class Leafwise(Bijector):
 
     def log_det(self, position: Position, /) -> Array:
         leaves = jax.tree.leaves(checks.position(position))
-        parts = [
-            jnp.sum(self.log_det_parts(x), dtype=jnp.promote_types(x.dtype, jnp.float32))
-            for x in leaves
-        ]
+        parts = [jnp.sum(self.log_det_parts(x), dtype=pytrees.wide(x.dtype)) for x in leaves]
         return functools.reduce(operator.add, parts)
 
 

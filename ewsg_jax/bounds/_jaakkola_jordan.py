@@ -32,7 +32,8 @@ class JaakkolaJordan(Bound[tuple[Array, Array]]):
         def of_rows(rows: Data) -> tuple[Array, Array]:
             x, y = jax.vmap(self.inputs)(rows), jax.vmap(self.targets)(rows)
             at_center = products.matmul(x, center)
-            gradient = products.sum_of_outer(x, y - jax.nn.sigmoid(at_center))
+            y, predicted = pytrees.promoted(y, jax.nn.sigmoid(at_center))
+            gradient = products.sum_of_outer(x, y - predicted)
             return gradient, products.einsum("bi,b,bj->ij", x, _curvature(at_center), x)
 
         return sum_over_rows(of_rows, data, chunk_size)

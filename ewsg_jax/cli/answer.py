@@ -17,9 +17,6 @@ from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.run.request import num_steps_of
 
-PRICED_ESS = 1_000
-"""Effective draws of the run whose cost a plan prints: enough for quantiles (set by hand)."""
-
 
 def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
     """Return the steps of each chain that make this many effective draws of all chains."""
@@ -28,12 +25,13 @@ def steps_of(plan: ewsg.Plan, ess: float | None) -> int:
 
 def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
     """Return which kernel, whether it is trusted and why, and what a run costs: a line each."""
-    passes, steps = plan.data_passes(PRICED_ESS), steps_of(plan, PRICED_ESS)
+    # The length that a check is planned to decide.
+    passes, steps = plan.data_passes(), steps_of(plan, None)
     gradients = passes * plan.num_chains * plan.num_rows
     return [
         f"Kernel: {kernel_of(plan)}",
         with_names(_trust(plan), problem),
-        f"A run to an effective sample size of {PRICED_ESS:,}: {passes:,.4g} passes over the "
+        f"A run to an effective sample size of {plan.ess:,.0f}: {passes:,.4g} passes over the "
         f"data by each of {plan.num_chains} chains, {steps:,} steps ({gradients:.2g} gradients of "
         "a row in all)",
     ]

@@ -91,7 +91,7 @@ def _of_folder(folder: Path) -> Written:
             plan.label: (
                 plan.number,
                 plan.shared_minibatch,
-                float(temperature_of(plan.kernel)(plan.num_steps)),
+                float(temperature_of(plan.kernel)(jnp.int32(plan.num_steps))),
             )
             for plan in plans
         }

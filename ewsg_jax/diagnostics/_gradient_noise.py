@@ -17,7 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.check import settings as check_settings
-from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base import checks, numeric, pytrees
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import is_own, made_by
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
@@ -91,6 +91,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     if not alive.size:
         raise ValueError("samples must have a chain that stayed finite; got none")
     # Moved to the device once: each batch reads them.
+    data = numeric.native(data)
     data = jax.tree.map(jnp.asarray, data) if checks.data(data) else data
     kernel.check(jax.tree.map(lambda x: jnp.asarray(x)[0], state.position), data)
     if not uses_batches(kernel):

@@ -24,7 +24,7 @@ from ewsg_jax.answers.check.draws import Draws, draws_of, target_temperature, tr
 from ewsg_jax.answers.check.gradients import FreshGradients, fresh_gradients
 from ewsg_jax.answers.check.stein import blocks_of
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base import rng as random_module
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
@@ -50,6 +50,7 @@ def scored(
     """Check the shared arguments; return the used draws, ∇V/T at them, and both whitened."""
     checks.key(key)
     check_posterior(posterior)
+    data = numeric.native(data)
     n = checks.data(data)
     judged_at = target_temperature(samples, temperature)
     checks.integer("max_draws", max_draws, minimum=64)

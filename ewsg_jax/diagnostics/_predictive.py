@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ewsg_jax.base import checks, products
+from ewsg_jax.base import checks, numeric, products
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Array, Data, P
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS, check_density, mean_of_rows, row_chunks
@@ -179,7 +179,7 @@ def trajectory(samples: Samples, data: Data, *, chunk_size: int = LIKELIHOOD_ROW
         sums = [np.asarray(x, np.float64) for x in _judge(weights, finite, rows, counted)]
         totals = sums if totals is None else [a + b for a, b in zip(totals, sums, strict=True)]
     assert totals is not None
-    means = [total / checks.data(data) for total in totals]
+    means = [total / checks.data(numeric.native(data)) for total in totals]
     return Trajectory(
         data_passes=samples.evaluations / samples.num_data,
         ensemble_log_likelihood=means[0],
@@ -221,6 +221,7 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
     """Return the draws with shape (draw, chain, d), checked against the data."""
     checks.instance("samples", samples, Samples, "what ewsg_jax.sample returns, runs[i] of a stack")
     checks.integer("chunk_size", chunk_size)
+    data = numeric.native(data)
     checks.data(data)
     draws = samples.position
     if not isinstance(data, dict) or set(data) != {"x", "y"} or data["x"].ndim != 2:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.typing import Data, PyTree
@@ -42,6 +42,7 @@ def mean_of_rows(
     draws: PyTree, log_likelihoods: Callable[[Any, Data], Any], data: Data, chunk_size: int
 ) -> Any:
     """Return the log of the mean over draws of the likelihood of each row, shape (n,)."""
+    data = numeric.native(data)
     checks.data(data)
     checks.integer("chunk_size", chunk_size)
     program, parts = None, []
@@ -59,6 +60,7 @@ def of_rows(draws: PyTree, posterior: Posterior, data: Data, chunk_size: int) ->
         TypeError, ValueError: an argument has the wrong type or value; the result is larger than
             what is free.
     """
+    data = numeric.native(data)
     n = checks.data(data)
     checks.integer("chunk_size", chunk_size)
     first = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), draws)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, jaxprs, limits, products, pytrees
+from ewsg_jax.base import checks, jaxprs, limits, numeric, products, pytrees
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Array, PyTree
 
@@ -68,6 +68,7 @@ def prepare(
     # On the host: only a chunk of draws is on the device at a time.
     draws = jax.tree.map(np.asarray, draws)
     checks.function("function", function, "(position, inputs) -> pytree of arrays")
+    inputs = numeric.native(inputs)
     checks.held("inputs", inputs)
     _numeric("inputs", inputs)
     function = products.in_full(function)
@@ -89,7 +90,7 @@ def prepare(
 def run(program: Prediction, inputs: PyTree) -> PyTree:
     """Return the outputs at all draws or their mean, as NumPy arrays."""
     draws, lengths, function, output, reduce, size = program
-    inputs = jax.tree.map(jnp.asarray, inputs)
+    inputs = jax.tree.map(jnp.asarray, numeric.native(inputs))
     num_draws = math.prod(lengths)
     if reduce == "none":
         total = jax.tree.map(lambda x: np.empty((num_draws, *x.shape), x.dtype), output)
@@ -201,7 +202,7 @@ def outputs_at(
         return outputs
 
     def leaf(x: Array) -> Array:
-        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        x = x.astype(pytrees.wide(x.dtype))
         counted = (jnp.arange(x.shape[0]) < count).reshape(-1, *[1] * (x.ndim - 1))
         if reduce == "log":
             return jax.nn.logsumexp(jnp.where(counted, x, -jnp.inf), axis=0)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.base import products
+from ewsg_jax.base import products, pytrees
 from ewsg_jax.base.typing import Array, PyTree, Scalar
 
 
@@ -68,8 +68,9 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
     # From here on in the order of time, and each s of length 1, its y divided by the same: H stays
     # what it is. A pair that does not count is of zeros.
     order, back = ((jnp.arange(count) + shift) % count for shift in (oldest, -oldest))
-    both = usable & usable[:, None]
-    s_s, s_y = (jnp.where(both, x * unit * unit[:, None], 0)[order][:, order] for x in (ss, sy))
+    both = usable[None] & usable[:, None]
+    scaled = (jnp.where(both, x * unit[None] * unit[:, None], 0) for x in (ss, sy))
+    s_s, s_y = (x[order][:, order] for x in scaled)
     by_s, curvature = jnp.concatenate([s_s, s_y], axis=1), jnp.diagonal(s_y)
 
     identity, zero = jnp.eye(count, dtype=dtype), jnp.zeros((count, count), dtype)
@@ -97,7 +98,7 @@ def factor(pairs: PyTree, usable: Array, oldest: Array, initial_scale: Scalar) -
         rows = rows.at[k].set(jnp.where(is_used, row, 0))
 
     weights = inverse[back] * unit
-    coefficients = (rows.reshape(count, 2, count)[back][:, :, back] * unit).reshape(
+    coefficients = (rows.reshape(count, 2, count)[back][:, :, back] * unit[None, None]).reshape(
         count, 2 * count
     )
     # Beyond the range of floats: no pair.
@@ -158,4 +159,4 @@ def _rows(stack: Array) -> Array:
 
 
 def _wide(x: Array) -> Array:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(pytrees.wide(x.dtype))

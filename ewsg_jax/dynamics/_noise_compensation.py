@@ -108,7 +108,7 @@ def checked_covariance(covariance: Covariance | Array) -> Covariance:
         raise TypeError(f"{takes}; got {checks.describe(covariance)}")
     matrix = jnp.asarray(covariance)
     # There are no eigenvectors in half precision.
-    matrix = matrix.astype(jnp.promote_types(jnp.result_type(float, matrix.dtype), jnp.float32))
+    matrix = matrix.astype(pytrees.wide(jnp.result_type(float, matrix.dtype)))
     is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     is_real = jnp.issubdtype(matrix.dtype, jnp.floating)
     if not (matrix.ndim == 1 or is_square) or not is_real or not matrix.size:

@@ -154,8 +154,8 @@ class CovarianceTracking(WithCovariance[P]):
 
     def commit(self, update: TrackingUpdate, memory: TrackingMemory) -> TrackingMemory:
         # Here and not in `propose`: gradients at ω are evaluated for the accepted batch alone.
-        here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center
-        there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center
+        here = self.posterior.flat_rows(update.row_gradients, update.batch) - memory.center[None]
+        there = self.posterior.flat_row_gradients(memory.anchor, update.batch) - memory.center[None]
         first, second = memory.moments
         # Only the accepted batch's rows change; the others still have their gradients at ω.
         change = outer(here, self.structure, memory.basis) - outer(
@@ -166,7 +166,7 @@ class CovarianceTracking(WithCovariance[P]):
                 first + jnp.sum(here - there, axis=0),
                 second + update.num_rows.astype(second.dtype) * change,
             ),
-            num_clipped=memory.num_clipped + update.was_clipped,
+            num_clipped=memory.num_clipped + update.was_clipped.astype(jnp.int32),
         )
 
     def evaluations(self, data: Data) -> Evaluations:

@@ -53,7 +53,7 @@ def together(propose: Propose, log_weight: LogWeight, drawn: ChainDraw) -> Propo
             jnp.where(accept, number, current[0]),
             jnp.where(accept, log_weight, current[1]),
         )
-        return (state, accepted + accept), None
+        return (state, accepted + accept.astype(jnp.int32)), None
 
     proposed = (jnp.arange(1, length + 1, dtype=jnp.int32), log_weights[1:], drawn.log_uniforms)
     # Short chains are unrolled: a step is a few comparisons.

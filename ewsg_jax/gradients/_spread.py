@@ -65,7 +65,7 @@ def spread(
         # Less a guess at the mean: sums of squares of large numbers would lose their difference.
         g = posterior.flat_row_gradients(point, rows)
         guess = jnp.where(before == 0, jnp.mean(g[:ROWS_PER_GUESS], axis=0), guess)
-        g = view(rows).only_counted(g - guess)
+        g = view(rows).only_counted(g - guess[None])
         return guess, first + jnp.sum(g, axis=0), second + outer(g, structure)
 
     row = like_row(posterior, point, data)

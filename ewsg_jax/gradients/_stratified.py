@@ -77,7 +77,7 @@ class Stratified(GradientEstimator[P]):
         )
         first = jnp.cumsum(sizes) - sizes
         order = jnp.argsort(label, stable=True).astype(jnp.int32)
-        weight = sizes.astype(float) / jnp.maximum(seats, 1)
+        weight = sizes.astype(float) / jnp.maximum(seats, 1).astype(float)
         return Strata(order, first[stratum], sizes[stratum], weight[stratum])
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Array:

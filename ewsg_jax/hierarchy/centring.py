@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
@@ -66,7 +66,7 @@ class Centring(Bijector):
     def position_of(self, coordinates: Array) -> tuple[Array, Array]:
         """Return θ of a vector u, shape (d,), and log|det ∂θ/∂u|."""
         flat = coordinates
-        log_det = jnp.zeros((), jnp.promote_types(flat.dtype, jnp.float32))
+        log_det = jnp.zeros((), pytrees.wide(flat.dtype))
         # The highest level first: those below are given it.
         for number, places in reversed(self._levels()):
             mean, width = self._given_rest(number, places, flat)

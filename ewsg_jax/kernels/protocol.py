@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.modules import Part, module
 from ewsg_jax.base.needs import EVERYTHING
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
@@ -206,6 +206,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
             >>> int(state.step), int(info.gradient_evaluations)
             (1, 2)
         """
+        data = numeric.native(data)
         checks.data(data)
 
         # BlackJAX gives positions first, and its loops may leave the key out.
@@ -221,8 +222,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
 def temperature_of(kernel: Kernel) -> Callable[[Array], Scalar]:
     """Return T of the target exp(−V/T) as a function of the step, 1 for a kernel without one."""
-    own: Any = getattr(kernel, "temperature", None)
-    return own if callable(own) else Constant(value=1.0)
+    return getattr(kernel, "temperature", Constant(value=1.0))
 
 
 def first_state(
@@ -260,14 +260,8 @@ def check_numbers(kernel: Kernel) -> None:
         )
 
 
-def check_rows(state: KernelState, data: Data, digest: str | None = None) -> None:
-    """Check that data are the rows that the state was made on, as far as is known.
-
-    Args:
-        state: the state.
-        data: all rows, or their shapes.
-        digest: what stands for the rows and their order; None: their number alone is compared.
-    """
+def check_rows(state: KernelState, data: Data) -> None:
+    """Check that data have as many rows as those that the state was made on."""
     checks.data(data)
     n = all_rows(data)
     if state.rows is not None and state.rows.num_rows != n:
@@ -276,13 +270,16 @@ def check_rows(state: KernelState, data: Data, digest: str | None = None) -> Non
             "its batches of batch_size rows from them itself, so give it no minibatches; to "
             "continue with other data, start again from state.position, with init or sample"
         )
-    known = None if state.rows is None else state.rows.digest
-    if are_others(known, digest):
+
+
+def check_digest(rows: Checked | None, digest: str | None) -> None:
+    """Check that the rows that a state was made on are those of a digest, as far as is known."""
+    if rows is not None and are_others(rows.digest, digest):
         raise ValueError(
-            f"data must be the {n} rows of the run whose state it is, in their order: it may hold "
-            "sums over these; got others, on which its positions start again by sample(key, "
-            "kernel, state.position, rows, …, stacked=True), that of one chain by kernel.init(key, "
-            "state.position, rows)"
+            f"data must be the {rows.num_rows} rows of the run whose state it is, in their order: "
+            "it may hold sums over these; got others, on which its positions start again by "
+            "sample(key, kernel, state.position, rows, …, stacked=True), that of one chain by "
+            "kernel.init(key, state.position, rows)"
         )
 
 

@@ -47,6 +47,11 @@ class CompensatedPotential(NamedTuple):
         )
 
 
+def is_lost(noise: float, temperature: float) -> bool:
+    """Return whether rounding of V, of this standard deviation, lowers acceptance by a tenth."""
+    return noise > 0.3 * temperature
+
+
 def potential_and_gradient(
     posterior: Posterior[P], position: P, data: Data, chunk_size: int
 ) -> tuple[CompensatedPotential, Position]:

@@ -51,6 +51,7 @@ from ewsg_jax.metropolis.bright_set import (
     select,
     uniforms_per_skip,
 )
+from ewsg_jax.metropolis.energy import CompensatedPotential
 from ewsg_jax.metropolis.random_walk_metropolis import RandomWalkNoise, random_walk_metropolis
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, fetched, gather, num_rows
@@ -240,6 +241,19 @@ class FireflyMonteCarlo(Kernel[P]):
             overflow=overflowed | ~fits,
         )
         return state._replace(dynamics=following), info
+
+    def compared(self, position: P, start: P, data: Data) -> CompensatedPotential:
+        """Return what a step compares for all dark rows, up to a constant; the bright ones are few.
+
+        Args:
+            position: the position.
+            start: where the chain started, the reference point of the bound if none was given.
+            data: all rows.
+        """
+        center = centers.center_or_start(self.center, start)
+        summary = self.bound.summarize(center, data, self.chunk_size)
+        dark = -self.log_dark(position, FireflyMemory(center, summary))
+        return CompensatedPotential(dark, jnp.zeros_like(dark))
 
     def evaluations(self, data: Data) -> Evaluations:
         n = num_rows(data)

@@ -39,7 +39,12 @@ from ewsg_jax.dynamics._mass import InverseMass, Mass, is_one
 from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
-from ewsg_jax.metropolis.energy import CompensatedPotential, potential_and_gradient, rounding_noise
+from ewsg_jax.metropolis.energy import (
+    CompensatedPotential,
+    is_lost,
+    potential_and_gradient,
+    rounding_noise,
+)
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 
@@ -158,6 +163,16 @@ class Nuts(Kernel[P]):
         )
         return state._replace(dynamics=moved), info
 
+    def measures_rounding(self, data: Data) -> bool:
+        """Return whether rows are so many that the rounding of V is measured before the first step,
+        and not only at the end of a run.
+        """
+        return num_rows(data) >= 10_000
+
+    def compared(self, position: P, start: P, data: Data) -> CompensatedPotential:
+        """Return V as a step compares it, up to a constant."""
+        return potential_and_gradient(self.posterior, position, data, self.chunk_size)[0]
+
     def evaluations(self, data: Data) -> Evaluations:
         n = num_rows(data)
         most = (2**self.max_depth - 1) * n
@@ -187,8 +202,7 @@ class Nuts(Kernel[P]):
                 f"counted in 32 bits; got {self.max_depth}"
             )
         is_narrow = jnp.result_type(*pytrees.dtypes(position)) == jnp.float32
-        # The rounding of V matters if it is a sum of many rows.
-        if n >= 10_000 and is_narrow and checks.are_known((position, data, self)):
+        if self.measures_rounding(data) and is_narrow and checks.are_known((position, data, self)):
             temperature = float(self.temperature(jnp.int32(0)))
             look = functools.partial(self._check_rounding, position, data, temperature)
             checked_arrays.remembered((self.posterior, "rounding", temperature), look, data)
@@ -202,8 +216,7 @@ class Nuts(Kernel[P]):
         directions = jax.vmap(self.mass.factor.times)(rng.noise(jax.random.key(0), like))
         moves = pytrees.combine((self.step_size(jnp.int32(0)) / 2, directions))
         noise = float(rounding_noise(self.posterior, position, moves, data, self.chunk_size))
-        # With this sd of the rounding of V/T acceptance falls by a tenth.
-        if noise > 0.3 * temperature:
+        if is_lost(noise, temperature):
             relative = "" if temperature == 1 else f" at a temperature of {temperature:.3g}"
             warn(
                 f"float32 knows the potential of these {num_rows(data):,} rows to {noise:.2g} "

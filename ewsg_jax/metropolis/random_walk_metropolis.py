@@ -20,6 +20,7 @@ from ewsg_jax.dynamics._protocol import Constant, Schedule, hyperparameters
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.kernels.record import method
+from ewsg_jax.metropolis.energy import CompensatedPotential
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, all_rows
 
@@ -93,6 +94,11 @@ class RandomWalkMetropolis(Kernel[P]):
             acceptance=accepted.astype(jnp.float32),
         )
         return state._replace(dynamics=moved), info
+
+    def compared(self, position: P, start: P, data: Data) -> CompensatedPotential:
+        """Return V as a step compares it, up to a constant."""
+        potential = self.potential(position, data)
+        return CompensatedPotential(potential, jnp.zeros_like(potential))
 
     def evaluations(self, data: Data) -> Evaluations:
         return Evaluations(all_rows(data), 0, at_init=all_rows(data))

@@ -12,11 +12,13 @@ Kind = Literal[
     "support",  # positions at which the density is 0 or NaN
     "edge",  # the density ends among the draws, and is not 0 where it ends
     "gradient",  # the gradient is not that of the log density's values
+    "no_derivative",  # a function that is judged does not change around the draws
     "unread",  # no function of the model reads an array of the position
     "unread_data",  # the likelihood does not read most arrays of the data
     "no_effect",  # the likelihood reads an array of the position, with a derivative of 0
     "all_rows",  # the likelihood of one row is that of all rows
     "precision",  # the likelihood is NaN in float32 and finite in float64
+    "spacing",  # numbers of the dtype are far apart for the posterior, or chains never move
     "size",  # the likelihood is many times too large or too small, such as a mean over rows
     "correlation",  # two coordinates of the posterior are nearly one
     "prior",  # draws are wider than the prior, as wide, or far from it

@@ -7,18 +7,26 @@ With gᵢ the gradient of row i at the mode, H the curvature of Σᵢ Vᵢ there
 A likelihood that is divided by n makes tr(Σ gᵢgᵢᵀ H⁻¹) the number of parameters over n, one that is
 multiplied by n makes it n times as large, and one that sums over all rows itself makes it 0, for
 its gradient vanishes there.
+
+A subset of the rows shows it, but for rare rows, which may be all that is informative: if the size
+is odd by the subset, the rows of the lowest log likelihoods are summed up by themselves.
 """
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base.typing import Data
+from ewsg_jax.base import limits
+from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.vectors.layout import Layout
+from ewsg_jax.vectors.row_subsets import evenly, take_rows
 from ewsg_jax.vectors.some_rows import PADDED_POSITIONS, SomeRows
 
 ODD_FACTOR = 50.0
@@ -49,13 +57,17 @@ def odd_size(
     if not informed > 0.1 * d:
         return []
     subset = SomeRows.of(posterior, layout, data)
-    # With g the sum over rows with random signs, gᵀ C g is on average tr(Σ gᵢgᵢᵀ C).
-    signed = subset.gradients(
-        np.resize(center, (PADDED_POSITIONS, d)), subset.signs(PADDED_POSITIONS)
-    )[:, 1]
-    outer = np.mean(np.sum(signed @ covariance * signed, axis=1))
-    ratio = subset.stands_for * float(outer) / informed
-    if not np.isfinite(ratio) or 1 / ODD_FACTOR <= ratio <= ODD_FACTOR:
+    ratio = subset.stands_for * _outer(subset, center, covariance) / informed
+    if _is_odd(ratio) and subset.stands_for > 1:
+        # Rare rows, such as 39 positives of 60,000, may hold all of the sum, and the subset none.
+        places = _surprising(subset, flat, data)
+        others = np.setdiff1d(evenly(n, subset.size), places)
+        rare = subset._replace(rows=take_rows(data, places))
+        rest = subset._replace(rows=take_rows(data, np.resize(others, subset.size)))
+        share = (n - len(places)) / subset.size
+        ratio = _outer(rare, center, covariance) + share * _outer(rest, center, covariance)
+        ratio /= informed
+    if not np.isfinite(ratio) or not _is_odd(ratio):
         return []
     cure = (
         f"is log_likelihood a mean over rows (1/n is {1 / n:.1g}) or a sum over all of them, or "
@@ -68,3 +80,29 @@ def odd_size(
         "model about once"
     )
     return [Finding("size", "note", text, cure)]
+
+
+def _is_odd(ratio: float) -> bool:
+    return not 1 / ODD_FACTOR <= ratio <= ODD_FACTOR
+
+
+def _outer(subset: SomeRows, center: np.ndarray, covariance: np.ndarray) -> float:
+    """Return tr(Σ gᵢgᵢᵀ C) over the rows of a subset at a center, shape (d,)."""
+    # With g the sum over rows with random signs, gᵀ C g is on average that trace.
+    places = np.resize(center, (PADDED_POSITIONS, len(center)))
+    signed = subset.gradients(places, subset.signs(PADDED_POSITIONS))[:, 1]
+    return float(np.mean(np.sum(signed @ covariance * signed, axis=1)))
+
+
+def _surprising(subset: SomeRows, center: np.ndarray, data: Data) -> np.ndarray:
+    """Return the numbers of as many rows as the subset has, with the lowest log likelihoods."""
+    position = subset.layout.tree(jnp.asarray(center))
+    size = limits.ROWS_AT_ONCE
+    parts = [take_rows(data, slice(k, k + size)) for k in range(0, num_rows(data), size)]
+    values = [np.asarray(_log_likelihoods(subset.posterior, position, part)) for part in parts]
+    return np.sort(np.argsort(np.concatenate(values), kind="stable")[: subset.size])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _log_likelihoods(posterior: Posterior, position: Position, rows: Data) -> Array:
+    return posterior.log_likelihoods(position, rows)

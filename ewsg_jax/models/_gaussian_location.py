@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.constants import LogDensity, size
 from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Scalar
@@ -25,6 +26,7 @@ class _LocationSquares:
                 f"position must be shaped like a datum, {jnp.shape(x)}; got an array of shape "
                 f"{jnp.shape(mean)}"
             )
+        x, mean = pytrees.promoted(x, mean)
         return -0.5 * self.precision * jnp.sum(jnp.square(x - mean))
 
 

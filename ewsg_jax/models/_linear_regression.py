@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.constants import LogDensity
 from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Data, Scalar
@@ -19,7 +20,8 @@ class _RegressionSquares:
     precision: Scalar
 
     def __call__(self, mean: Array, row: Data) -> Array:
-        return -0.5 * self.precision * jnp.square(row["y"] - mean)
+        y, mean = pytrees.promoted(row["y"], mean)
+        return -0.5 * self.precision * jnp.square(y - mean)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class _Residual:
     precision: Scalar
 
     def __call__(self, means: Array, rows: Data) -> Array:
-        return self.precision * (rows["y"] - means)
+        y, means = pytrees.promoted(rows["y"], means)
+        return self.precision * (y - means)
 
 
 def linear_regression(*, noise_scale: float = 1.0, prior_scale: float = 1.0) -> Posterior[Array]:

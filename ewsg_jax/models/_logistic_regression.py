@@ -2,7 +2,7 @@
 
 import jax
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.bounds import jaakkola_jordan
@@ -12,11 +12,13 @@ from ewsg_jax.posterior.posterior import Posterior
 
 
 def _log_likelihood(logit: Array, row: Data) -> Array:
-    return row["y"] * logit - jax.nn.softplus(logit)
+    y, logit = pytrees.promoted(row["y"], logit)
+    return y * logit - jax.nn.softplus(logit)
 
 
 def _residual(logits: Array, rows: Data) -> Array:
-    return rows["y"] - jax.nn.sigmoid(logits)
+    y, logits = pytrees.promoted(rows["y"], logits)
+    return y - jax.nn.sigmoid(logits)
 
 
 def _check_labels(weights: Array, data: Data) -> None:

@@ -4,6 +4,7 @@ import math
 
 import jax.numpy as jnp
 
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.constants import HALF_LOG_2PI, LogDensity
 from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array
@@ -18,6 +19,7 @@ def _varying(position: Array, x: Array) -> Array:
             "position must be an array (2,), the mean and the log of the scale, and a datum a "
             f"number; got arrays of shapes {jnp.shape(position)} and {jnp.shape(x)}"
         )
+    x, position = pytrees.promoted(x, position)
     return -position[1] - 0.5 * jnp.square((x - position[0]) * jnp.exp(-position[1]))
 
 

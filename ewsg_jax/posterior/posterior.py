@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base import checks, products, pytrees
+from ewsg_jax.base import checks, numeric, products, pytrees
 from ewsg_jax.base.constants import constant_part, varying_part
 from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
@@ -269,7 +269,7 @@ class Posterior(Generic[P]):
             TypeError, ValueError: as `check`; or the indices are not row numbers, or the weights
                 not one number for each.
         """
-        position = checks.position(position)
+        position, data = checks.position(position), numeric.native(data)
         checks.data(data)
         # Shapes are enough: a step gathers rows by numbers, and `init` has checked values.
         self.check(position, checks.shapes(data))
@@ -367,7 +367,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
-        position = checks.position(position)
+        position, data = checks.position(position), numeric.native(data)
         self._model_check.check_prior(self, position)
         return self.total(
             position, data, self.likelihood_gradient(position, data, chunk_size, widened=True)
@@ -396,6 +396,7 @@ class Posterior(Generic[P]):
         Raises:
             TypeError, ValueError: as `check`; or `chunk_size` is not a positive whole number.
         """
+        data = numeric.native(data)
         # By the parts that vary, whose sums are smaller and lose fewer digits.
         if self.varying is not self:
             return self.varying.potential(position, data, chunk_size) - self.constants(
@@ -421,7 +422,7 @@ class Posterior(Generic[P]):
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
         values = view(rows).map_rows(self.log_likelihood, position)
-        return values.astype(jnp.promote_types(values.dtype, jnp.float32))
+        return values.astype(pytrees.wide(values.dtype))
 
     def check(self, position: P, data: Data) -> None:
         """Check that both functions give scalars for this position and one datum, and the data by

@@ -20,7 +20,7 @@ def allocate(sizes: Array, batch_size: int) -> Array:
     seats = (sizes > 0).astype(jnp.int32)
 
     def seat_one(i: Array, seats: Array) -> Array:
-        lacking = jnp.where(sizes > 0, quota - seats, -jnp.inf)
+        lacking = jnp.where(sizes > 0, quota - seats.astype(quota.dtype), -jnp.inf)
         return seats.at[jnp.argmax(lacking)].add(jnp.where(jnp.sum(seats) < batch_size, 1, 0))
 
     return jax.lax.fori_loop(0, batch_size, seat_one, seats)

@@ -151,15 +151,16 @@ class Rows(Part):
             around: whether a block may reach beyond the end, and continue at row 0.
         """
         if not around:
-            numbers = starts[..., None] + jnp.arange(size, dtype=jnp.int32)
+            numbers = starts[..., None] + _places(starts, size)
             return Batch(numbers, jax.tree.map(lambda x: _slices(x, starts, size), self.cut))
         numbers, first, is_begin = places_of_blocks(starts, size, self.length)
 
         def of_leaf(leaf: Array) -> Array:
             blocks = _slices(leaf, first, size)
             # Rows in front of the end and rows of the beginning, chosen row by row.
-            begin = leaf[:size].reshape(size, *blocks.shape[is_begin.ndim :])
-            shape = *is_begin.shape, *[1] * (begin.ndim - 1)
+            rest = blocks.shape[is_begin.ndim :]
+            begin = leaf[:size].reshape(*[1] * starts.ndim, size, *rest)
+            shape = *is_begin.shape, *[1] * len(rest)
             return jnp.where(is_begin.reshape(shape), begin, blocks)
 
         return Batch(numbers, jax.tree.map(of_leaf, self.cut))
@@ -364,10 +365,15 @@ def places_of_blocks(starts: Array, size: int, length: int) -> tuple[Array, Arra
     """Return the row numbers of blocks that may reach beyond the end, the first row of the slice
     for each, and which rows of the slice are replaced by the first rows of the data.
     """
-    last, place = length - size, jnp.arange(size, dtype=jnp.int32)
+    last, place = length - size, _places(starts, size)
     first, wrapped = jnp.minimum(starts, last), jnp.maximum(0, starts - last)
     is_begin = place < wrapped[..., None]
     return jnp.where(is_begin, place, first[..., None] + place), first, is_begin
+
+
+def _places(starts: Array, size: int) -> Array:
+    """Return 0, 1, … behind the axes of the starts, which have one axis less."""
+    return jnp.arange(size, dtype=jnp.int32).reshape(*[1] * starts.ndim, size)
 
 
 def _slices(leaf: Array, starts: Array, size: int) -> Array:

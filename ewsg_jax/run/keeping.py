@@ -29,6 +29,8 @@ class Kept(NamedTuple):
 
     def due(self, num_made: Any) -> Any:
         """Return how many of the first `num_made` steps are due, on the host or compiled."""
+        if isinstance(num_made, jax.Array):
+            return jnp.maximum(num_made - self.burn_in, 0) // self.thin
         return (num_made > self.burn_in) * ((num_made - self.burn_in) // self.thin)
 
     def number(self, num_made: Any) -> Any:
@@ -165,7 +167,9 @@ def _summed(
     weight = jnp.float32(1.0)
     if moments.weights != "equal":
         step = jnp.ravel(state.step)[0]
-        weight = jnp.asarray(kernel.step_size(step - (moments.weights == "step_size")), jnp.float32)
+        weight = jnp.asarray(
+            kernel.step_size(step - int(moments.weights == "step_size")), jnp.float32
+        )
     added = jax.vmap(moments.add, in_axes=(0, None, 0))(sums, weight, state.position)
     # A weight of 0 would not do: a diverged chain's position may be too large to be squared.
     return added if chosen is None else jax.vmap(pytrees.where)(chosen, added, sums)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.files import path_of
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Data, P, PyTree
@@ -122,7 +122,7 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
     state: Any = states.StateNotLoaded(contents.entry("step", int), states.saved_rows(contents))
     if kernel is not None:
         # Data sets side by side are one kernel and its data.
-        whole_kernel, rows = over(kernel, data)
+        whole_kernel, rows = over(kernel, numeric.native(data))
         if not isinstance(rows, Stream):
             checks.data(rows)
         digest = data_digest(rows)

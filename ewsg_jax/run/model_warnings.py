@@ -19,7 +19,7 @@ from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.in_coordinates import target_of
 from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays
+from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays, rounding, spacing
 from ewsg_jax.rows._view import view
 from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.host import on_host
@@ -27,6 +27,7 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.kernels import Stack, of_member
 from ewsg_jax.run.starts import keys_of, make_starts, num_chains_of
+from ewsg_jax.run.streams.stream import Stream
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 MAX_MEMBERS = 256
@@ -102,7 +103,14 @@ class EndCheck:
         checked_arrays.remembered(question, work, data, self._request.kernel)
 
     def judged(self, samples: Samples) -> Samples:
-        """Return samples with blown-up chains marked; warn of them and of draws of density 0."""
+        """Return samples with blown-up chains marked; warn of them, of draws of density 0, and of
+        densities that are lost to rounding.
+        """
+        if not samples.interrupted:
+            self._warn_of_rounding(samples)
+        if samples.keeps_positions and not isinstance(self._request.kernel, Stack):
+            for finding in spacing.of_draws(samples.draws, samples.is_finite):
+                warn(str(finding))
         if self._posterior is None or not self._rows:
             return samples
         # What was sampled is not lost if this fails.
@@ -118,6 +126,21 @@ class EndCheck:
                 f"known, because the densities could not be evaluated: {checks.reason(error)}"
             )
             return samples
+
+    def _warn_of_rounding(self, samples: Samples) -> None:
+        """Warn, once for the same data, of densities that are compared and lost to rounding."""
+        kernel, request = self._request.kernel, self._request
+        is_plain = request.devices is None and not isinstance(request.data, Stream)
+        if isinstance(kernel, Pair | Stack) or not is_plain or not samples.is_finite.any():
+            return
+        chain = int(np.argmax(samples.is_finite))
+        last = take_rows(on_host(samples.state.position), chain)
+
+        def ask() -> None:
+            for finding in rounding.lost_differences(kernel, last, request.data):
+                warn(str(finding))
+
+        checked_arrays.remembered("rounding", ask, request.data, kernel)
 
     def _judged(self, samples: Samples) -> Samples:
         state, is_stack = samples.state, isinstance(self._request.kernel, Stack)

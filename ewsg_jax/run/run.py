@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.files import path_of
 from ewsg_jax.base.typing import Array, Scalar
 from ewsg_jax.dynamics._protocol import Constant
@@ -49,7 +49,7 @@ def checked(request: Request) -> Request:
     # First, for a stack or a kernel on several devices is made anew.
     findings = (*request.findings, *findings_of(request.kernel))
     request = request._replace(findings=tuple(dict.fromkeys(findings)))
-    return check(of_members(request))
+    return check(of_members(request._replace(data=numeric.native(request.data))))
 
 
 def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSamples:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base.typing import Data, PyTree
-from ewsg_jax.kernels.protocol import Checked, Kernel, KernelState, check_rows
+from ewsg_jax.kernels.protocol import Checked, Kernel, KernelState, check_digest, check_rows
 from ewsg_jax.run import archive
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.devices import Placed
@@ -117,7 +117,7 @@ def restored(
     if isinstance(data, Stream):
         data = data.shapes()
     if state.rows is not None:
-        check_rows(KernelState((), (), state.rows), data, digest)
+        check_rows(KernelState((), (), state.rows), data)
     shapes = state_shapes(kernel, data, state.positions, False, placed)
     like = archive.entries(STATE, shapes)
     wants, has = ({name: x.dtype for name, x in leaves.items()} for leaves in (like, state.arrays))
@@ -128,6 +128,7 @@ def restored(
                 f"{name} is {has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its "
                 "states"
             )
+    check_digest(state.rows, digest)
     leaves = [state.arrays[name] for name in like]
     restored_state = jax.tree.unflatten(
         jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if state.on_device else leaves

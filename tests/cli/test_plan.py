@@ -40,7 +40,7 @@ def test_a_plan_of_200_rows(tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("Kernel: ")
     assert said[1].startswith("Trusted: ")
-    assert re.match(r"A run to an effective sample size of 1,000: [\d,.]+ passes", said[2])
+    assert re.match(r"A run to an effective sample size of 8,712: [\d,.]+ passes", said[2])
     assert said[3].startswith("Without a chain: the Gaussian at the mode")
     table = {line.split()[0]: line.split()[1:] for line in said[5:8]}
     assert set(table) == {"age", "dose", "intercept"}

@@ -75,7 +75,7 @@ FAULTS = [
           "answers/check/test_errors.py::test_errors_are_nearly_those_of_fits_without_a_group"),
     Fault("check: R-hat of the coordinates that mix best", "mixing._most_apart", negate("-ratio"),
           "answers/check/test_cost.py::test_the_largest_r_hat_is_that_of_all_coordinates"),
-    Fault("check: no allowance for how many directions are looked at", "check.scores_of", drop("len(STEIN_FUNCTIONS) * (size + 1)"),
+    Fault("check: no allowance for how many directions are looked at", "check.scores_of", drop("len(identities.names) * (size + 1)"),
           "answers/check/test_alarms.py::test_right_runs_are_seldom_called_wrong"),
     Fault("check: directions of the same half", "check.by_halves", rename("others.reshape", "draws.reshape"),
           "answers/check/test_alarms.py::test_each_half_has_the_directions_of_the_other"),

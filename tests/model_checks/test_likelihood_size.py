@@ -1,5 +1,6 @@
 """Notes of a model: a likelihood of an odd size, and coordinates that are nearly one."""
 
+import dataclasses
 import re
 
 import jax
@@ -95,3 +96,23 @@ def test_some_rows_stand_for_all_of_many():
     covariance = np.linalg.inv(x.T @ x + np.eye(2) / 4)
     center, layout = covariance @ (x.T @ y), Layout.of(jnp.zeros(2))
     assert odd_size(model, layout, center, covariance, {"x": x, "y": y}) == []
+
+
+@pytest.mark.parametrize("places", [[7_000], [0], np.arange(20) * 2_999 + 1], ids=str)
+def test_a_model_of_rare_positives_is_not_noted(places):
+    """Of 60,000 rows some are positive: in the subset there is none, or one that stands for 59."""
+    n, y = 60_000, np.zeros(60_000, np.float32)
+    y[places] = 1
+    rate = y.mean()
+    model = ewsg.Posterior(
+        lambda w, row: row["y"] * w[0] - jnp.logaddexp(0.0, w[0]), lambda w: -0.5 * w[0] ** 2 / 1e4
+    )
+    center = np.log(rate / (1 - rate))[None]
+    covariance = 1 / (n * rate * (1 - rate)) * np.eye(1)
+    judge = lambda model: odd_size(model, Layout.of(jnp.zeros(1)), center, covariance, {"y": y})
+    assert judge(model) == []
+    mean = ewsg.Posterior(lambda w, row: model.log_likelihood(w, row) / n, model.log_prior)
+    covariance *= n
+    mean = dataclasses.replace(mean, log_prior=lambda w: -0.5 * w[0] ** 2 / 1e9)
+    (note,) = judge(mean)
+    assert "a mean over rows (1/n is 2e-05)" in note.cure

@@ -71,6 +71,11 @@ WRONG["check"] |= {
     f"V error_rate | got 1.5 | {A_RATE}": lambda: checked(error_rate=1.5),
     "T max_draws | 100.5 | whole number": lambda: checked(max_draws=100.5),
     "V names | 1 | must be 2": lambda: checked(names=["a"]),
+    "T of | 3 (int) | (position) -> a scalar": lambda: checked(of=3),
+    "V of | TypeError | one position": lambda: checked(of=lambda: 1.0),
+    "V of | returned 10,000 | 1 to 64": lambda: checked(of=lambda w: jnp.zeros(10_000) + w[0]),
+    "V of | that are not | finite numbers at the draws": lambda: checked(of=lambda w: w / 0),
+    "V of | 1 of 2 | that differ between draws": lambda: checked(of=lambda w: w * jnp.eye(2)[0]),
 }
 
 
@@ -102,7 +107,11 @@ def of_mode(entry, call):
 of_draws("check", checked)
 of_mode("check", checked)
 REPORT = ewsg.check(KEY, DRAWS, MODEL, DATA)
+OF_FUNCTION = ewsg.check(KEY, DRAWS, MODEL, DATA, of=jnp.sum)
 WRONG["Report.expectation"] |= {
+    "V expectation | that of a function | a check of positions": lambda: OF_FUNCTION.expectation(
+        jnp.sum
+    ),
     "T function | 3 (int) | (position)": lambda: REPORT.expectation(3),
     "V function | TypeError | a position": lambda: REPORT.expectation(lambda: 1.0),
     "V function | None | a pytree of arrays": lambda: REPORT.expectation(lambda w: None),
@@ -111,6 +120,7 @@ WRONG["Report.expectation"] |= {
     ),
 }
 WRONG["Report.correct"] |= {
+    "V correct | that of a function | a check of positions": lambda: OF_FUNCTION.correct(DRAWS),
     f"T samples | 'draws' (str) | {TREE}": lambda: REPORT.correct("draws"),
     "V samples | others | that was checked": lambda: REPORT.correct(DRAWS[..., :1]),
     "V correct | corrected moments have errors | draws that can be corrected": lambda: (

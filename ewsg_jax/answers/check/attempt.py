@@ -4,7 +4,9 @@ A check makes a second attempt, with more draws, only if the first one decides n
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -66,6 +68,7 @@ class CheckRequest:
         rows: the sampling scheme of these rows; None: the model decides.
         names: names of the coordinates; None: their places in the pytree.
         shared_minibatch: whether chains share their minibatches; None: as the samples say.
+        of: the function of a position that is judged; None: the coordinates are.
     """
 
     key: Key
@@ -80,6 +83,7 @@ class CheckRequest:
     rows: Rows | None
     names: Names
     shared_minibatch: bool | None
+    of: Callable[[Any], PyTree] | None = None
 
 
 def attempt(request: CheckRequest, number: int, max_draws: int) -> Report:
@@ -90,23 +94,13 @@ def attempt(request: CheckRequest, number: int, max_draws: int) -> Report:
         number: how many attempts there were before; each has random keys of its own.
         max_draws: the largest number of draws at which gradients are evaluated.
     """
-    draws = draws_of(request.samples, request.names, max_draws, request.shared_minibatch)
-    draws.check_chains()
-    if request.mode is not None:
-        draws.check_mode(request.mode)
-    first = _gradients(request, number, 0, draws)
-    if not first.is_finite and not isinstance(request.data, spread.Spread):
-        # If the data are the reason, the error names them.
-        checks.finite("data", request.data)
-        lost = draws.position(draws.flat[np.argmin(np.isfinite(first.mean).all(1))])
-        first.check("; ".join(map(str, lost_to_rounding(request.posterior, lost, request.data))))
-    first.check()
+    draws, first = checked_gradients(request, number, max_draws, request.names)
     # Moments are those of all draws; gradients are evaluated at some of them.
     tree = request.samples.draws if isinstance(request.samples, Samples) else request.samples
     mean = mean_of(tree, draws.chains)
     sd = vector(sd_of(tree, draws.chains, mean))
     prior = prior_moments(request.posterior, draws, request.temperature)
-    findings = _support_findings(request, number, draws)
+    findings = support_findings(request, number, draws)
     findings += excursions(request.samples, draws)
     if request.posterior.log_concave:
         findings += too_wide(draws, prior, request.tolerance, request.error_rate)
@@ -117,6 +111,34 @@ def attempt(request: CheckRequest, number: int, max_draws: int) -> Report:
         # The sds of a wrong run, or of one far from its target, say nothing of the data.
         notes += as_wide(sd, prior, draws.names)
     return replace(report, findings=(*report.findings, *notes))
+
+
+def checked_gradients(
+    request: CheckRequest, number: int, max_draws: int, names: Names
+) -> tuple[Draws, FreshGradients]:
+    """Return at most `max_draws` draws of all chains together, and gradients at them.
+
+    Args:
+        request: what is asked.
+        number: how many attempts there were before.
+        max_draws: the largest number of draws.
+        names: names of the coordinates; None: their places in the pytree.
+
+    Raises:
+        TypeError, ValueError: they are no draws of positions, or a gradient is not finite.
+    """
+    draws = draws_of(request.samples, names, max_draws, request.shared_minibatch)
+    draws.check_chains()
+    if request.mode is not None:
+        draws.check_mode(request.mode)
+    first = _gradients(request, number, 0, draws)
+    if not first.is_finite and not isinstance(request.data, spread.Spread):
+        # If the data are the reason, the error names them.
+        checks.finite("data", request.data)
+        lost = draws.position(draws.flat[np.argmin(np.isfinite(first.mean).all(1))])
+        first.check("; ".join(map(str, lost_to_rounding(request.posterior, lost, request.data))))
+    first.check()
+    return draws, first
 
 
 def _gradients(request: CheckRequest, attempt: int, moves: int, draws: Draws) -> FreshGradients:
@@ -140,7 +162,7 @@ def _gradients(request: CheckRequest, attempt: int, moves: int, draws: Draws) ->
     return pulled_back(draws, fresh)
 
 
-def _support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[Finding]:
+def support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[Finding]:
     """Return that draws lie outside the support, or else that the density ends among them.
 
     If no density can end by its structure, nothing is evaluated: what overflows shows in the
@@ -157,7 +179,7 @@ def _support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list
     )
 
 
-def _analyse(
+def analyse(
     error_rate: float, draws: Draws, fresh: FreshGradients, metric: ModeMetric | None = None
 ) -> Analysis:
     """Return the identities at draws, and the correction of their moments.
@@ -211,7 +233,7 @@ def _report(
     metric = None
     if request.mode is not None and judged is draws:
         metric = metric_of(request.mode, request.temperature)
-    here = _analyse(request.error_rate, judged, gradients_there, metric)
+    here = analyse(request.error_rate, judged, gradients_there, metric)
     rhat, worst = worst_rhat(draws.values)
     apart = np.zeros((2, draws.size))
     if rhat > CONVERGED:
@@ -223,7 +245,7 @@ def _report(
     end, passes = here, 0.0
     if not (edge or is_apart):
         gradients = functools.partial(_gradients, request, number)
-        end, passes = move_draws(here, gradients, functools.partial(_analyse, request.error_rate))
+        end, passes = move_draws(here, gradients, functools.partial(analyse, request.error_rate))
     moments = moments_of_position(end)
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
@@ -243,9 +265,9 @@ def _report(
             f"their means are {np.max(apart):.2g} sd apart when they are corrected too, as in "
             "several modes"
         )
-    reason = reason or _why_not(moments, here.scores.distance, draws.names)
-    corrected = None if reason else _corrected(draws, moments, end.correction.by)
-    ratio, shift = _against_target(overall, moments)
+    reason = reason or why_not(moments, here.scores.distance, draws.names)
+    corrected = None if reason else corrected_moments(draws, moments, end.correction.by)
+    ratio, shift = against_target(overall, moments)
     if edge or (reason and rhat > CONVERGED):
         # Errors are from how groups of draws differ: meaningless for chains that have not mixed.
         if rhat > CONVERGED:
@@ -275,19 +297,19 @@ def _report(
     )
 
 
-def _corrected(draws: Draws, moments: TargetMoments, by: str) -> Corrected:
-    """Return moments of the target as pytrees like the position; `by` names their functions."""
+def corrected_moments(draws: Draws, moments: TargetMoments, by: str) -> Corrected:
+    """Return moments of the target like the position, in float64; `by` names their functions."""
     return Corrected(
-        mean=draws.as_position(moments.mean),
-        sd=draws.as_position(moments.sd),
-        mean_error=draws.as_position(moments.mean_error),
-        sd_error=draws.as_position(moments.sd * moments.sd_error),
+        mean=draws.numbers(moments.mean),
+        sd=draws.numbers(moments.sd),
+        mean_error=draws.numbers(moments.mean_error),
+        sd_error=draws.numbers(moments.sd * moments.sd_error),
         covariance=moments.covariance,
         by=by,
     )
 
 
-def _against_target(
+def against_target(
     overall: tuple[np.ndarray, np.ndarray], moments: TargetMoments
 ) -> tuple[Measured, Measured]:
     """Return sds over those of the target, and means less them in sds, with standard errors of the
@@ -329,7 +351,7 @@ def beyond_measure(sizes: np.ndarray, errors: np.ndarray, largest: float) -> np.
     return np.where(is_unmeasured, np.inf, errors)
 
 
-def _why_not(moments: TargetMoments, distance: float, names: tuple[str, ...]) -> str:
+def why_not(moments: TargetMoments, distance: float, names: tuple[str, ...]) -> str:
     """Return why moments are not known well enough to be reported, or an empty string if they are.
 
     Args:

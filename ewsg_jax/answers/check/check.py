@@ -5,20 +5,24 @@ every function (Stein's identities). By how much draws violate them, beyond Mont
 bias of the run; and from it the moments follow that the draws should have.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest, attempt
+from ewsg_jax.answers.check.attempt import KEYS_PER_ATTEMPT, CheckRequest
+from ewsg_jax.answers.check.attempt import attempt as attempt_of_positions
 from ewsg_jax.answers.check.basis import most_functions
 from ewsg_jax.answers.check.draws import target_temperature, temperature_findings
 from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
+from ewsg_jax.answers.check.of_function import attempt_of_function
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.coordinates import Names
@@ -27,19 +31,21 @@ from ewsg_jax.model_checks.correlation import high_correlations
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.gradient import num_compared, wrong_gradient
 from ewsg_jax.model_checks.likelihood_size import odd_size
+from ewsg_jax.model_checks.spacing import coarse_numbers
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
 
 
-@reads_now("posterior", "kernel")
+@reads_now("posterior", "kernel", "of")
 def check(
     key: Key,
     samples: Samples | PyTree,
     posterior: Posterior,
     data: Data,
     *,
+    of: Callable[[Any], PyTree] | None = None,
     mode: Mode | None = None,
     kernel: Kernel | None = None,
     temperature: float | None = None,
@@ -64,6 +70,12 @@ def check(
             the leading axes (chain, draw); several chains, or one of them.
         posterior: the posterior that should have been sampled.
         data: all n rows.
+        of: the quantity that is judged: `of(position)`, for one position, returns a scalar or a
+            small array (64 numbers at most), such as a prediction, a loss, the difference of two
+            groups, or a comparison. It may have kinks and jumps. The report is then that of its
+            numbers: `outcome`, `sd_ratio`, `mean_shift`, `corrected` and R-hat. The coordinates
+            need not mix, as with the weights of a network. It is evaluated some 70 times around
+            each draw. Default: the coordinates are judged.
         mode: what `find_mode` returned for this posterior; its covariance gives the directions in
             which draws are tested. Default: each half of the draws gives those of the other half.
         kernel: the kernel that made the samples, if its dynamics have a momentum. The run then
@@ -97,7 +109,7 @@ def check(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; there are fewer than eight
             draws of a chain, or none that is finite; a coordinate never moves; the gradient is not
-            finite at a draw.
+            finite at a draw; `of` is not finite around one, or one number at all draws.
         KeyboardInterrupt: with `kernel=`, the run that continues was interrupted.
 
     Example:
@@ -114,6 +126,7 @@ def check(
     # All arguments first: what follows may take minutes.
     checks.key(key)
     check_posterior(posterior)
+    data = numeric.native(data)
     checks.data(data)
     judged_at = target_temperature(samples, temperature)
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
@@ -123,6 +136,8 @@ def check(
     if max_draws is not None:
         checks.integer("max_draws", max_draws, minimum=64)
     checks.integer("batch_size", batch_size, minimum=2)
+    if of is not None:
+        checks.function("of", of, "(position) -> a scalar or a small array")
     if names is not None:
         checks.texts("names", names)
     if shared_minibatch is not None:
@@ -150,6 +165,7 @@ def check(
         rows=rows,
         names=names,
         shared_minibatch=shared_minibatch,
+        of=of,
     )
     report = _attempts(request, max_draws)
     report = replace(
@@ -158,9 +174,9 @@ def check(
             *(samples.findings if isinstance(samples, Samples) else ()),
             *temperature_findings(samples, temperature),
             *report.findings,
-            *_model_findings(request, report),
+            *(_model_findings(request, report) if of is None else ()),
         ),
-        num_compared=num_compared(report.draws.layout, placed),
+        num_compared=report.num_compared or num_compared(report.draws.layout, placed),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     if kernel is None:
@@ -183,6 +199,7 @@ def _attempts(request: CheckRequest, max_draws: int | None) -> Report:
         max_draws: the number of draws that the caller asked for, and then there is one attempt;
             None: 4,000, and 16,000 if these decide nothing.
     """
+    attempt = attempt_of_positions if request.of is None else attempt_of_function
     if max_draws is not None:
         return attempt(request, 0, max_draws)
     report, passes = attempt(request, 0, settings.DRAWS_TO_USE[0]), 0.0
@@ -197,7 +214,8 @@ def _attempts(request: CheckRequest, max_draws: int | None) -> Report:
 
 def _model_findings(request: CheckRequest, report: Report) -> list[Finding]:
     """Return what is wrong with the model by its values at the draws, and at the corrected mean."""
-    findings, draws = [], report.draws
+    draws, corrected = report.draws, report.moments
+    findings = coarse_numbers(draws.layout, corrected.mean, corrected.sd, draws.names)
     covariance = report.moments.covariance
     if report.corrected is not None and covariance is not None:
         mean, tempered = report.moments.mean, covariance / request.temperature

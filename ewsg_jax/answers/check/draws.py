@@ -11,7 +11,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import AffineMap
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
 from ewsg_jax.hierarchy.centring import Centring
@@ -146,6 +146,12 @@ class Draws(NamedTuple):
             self.layout.tree(flat, jnp.result_type(jnp.float32, *self.layout.dtypes))
         )
 
+    def numbers(self, flat: np.ndarray) -> PyTree:
+        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may not
+        tell them apart by as much as they are known.
+        """
+        return self.layout.tree(np.asarray(flat), np.float64)
+
 
 def target_temperature(samples: Samples | PyTree, given: float | None) -> float:
     """Return the T of the target exp(−V/T): what was given, or that of the run's last draw.
@@ -184,7 +190,7 @@ def tree_of(samples: Samples | PyTree) -> PyTree:
     Raises:
         TypeError, ValueError: samples are neither.
     """
-    tree = samples.draws if isinstance(samples, Samples) else samples
+    tree = samples.draws if isinstance(samples, Samples) else numeric.native(samples)
     leaves = jax.tree.leaves(tree)
     if any(map(checks.is_traced, leaves)):
         raise TypeError(

@@ -25,7 +25,7 @@ class FunctionValues(NamedTuple):
     shapes: PyTree
 
     def as_tree(self, numbers: list[np.ndarray]) -> PyTree:
-        """Return a pytree of the same shapes, at least in float32.
+        """Return a pytree of the same shapes, of NumPy arrays in float64.
 
         Args:
             numbers: the numbers of each leaf, shape (q,).
@@ -34,7 +34,7 @@ class FunctionValues(NamedTuple):
         return jax.tree.unflatten(
             structure,
             [
-                jnp.asarray(x.reshape(like.shape), jnp.result_type(float, like.dtype))
+                np.asarray(x, np.float64).reshape(like.shape)
                 for x, like in zip(numbers, shapes, strict=True)
             ],
         )

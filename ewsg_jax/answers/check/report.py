@@ -45,7 +45,7 @@ def _in_short(z: float) -> str:
 class Corrected:
     """Moments of the target, from the draws and the gradients at them.
 
-    All but `covariance` and `by` are pytrees like the position.
+    All but `covariance` and `by` are pytrees like the position, of NumPy arrays in float64.
 
     Attributes:
         mean, sd: mean and standard deviation of each coordinate.
@@ -272,6 +272,7 @@ class Report:
                 (`report.not_corrected`).
         """
         checks.function("function", function, "(position) -> pytree of arrays")
+        self._check_positions("expectation")
         values = [values_at(in_position(analysis.draws), function) for analysis in self.analyses]
         self._check_corrected("expectation")
         results = []
@@ -287,6 +288,13 @@ class Report:
             results.append((mean, error))
         means, errors = ([result[k] for result in results] for k in (0, 1))
         return values[0].as_tree(means), values[0].as_tree(errors)
+
+    def _check_positions(self, name: str) -> None:
+        if not self.analyses:
+            raise ValueError(
+                f"{name} must be of a check of positions; got that of a function: leave of= out, "
+                "or take report.corrected"
+            )
 
     def _check_corrected(self, name: str) -> None:
         if self.corrected is None:
@@ -311,6 +319,7 @@ class Report:
             TypeError, ValueError: they are no draws of this position; nothing can be corrected
                 (`report.not_corrected`).
         """
+        self._check_positions("correct")
         moved = draws_of(samples, None, None)
         if moved.layout != self.draws.layout:
             raise ValueError("samples must be of the position that was checked; got others")

@@ -153,6 +153,12 @@ NEARER_SHARE = 0.7
 less is a better fit by itself. Coverage.
 """
 
+# ── Functions of the position ────────────────────────────────────────────────────────────────────
+OF_STEP = 0.25
+"""How far around draws a function is evaluated, in sds. Any will do: a longer step averages the
+function more, a shorter one has more noise from jumps and rounding. By hand.
+"""
+
 # ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────
 SDS_BEYOND, MOVED_DRAWS, MAX_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 2, 4
 """Sds beyond all draws of a scale at which gradients are evaluated; at how many draws of each

@@ -13,7 +13,7 @@ the draws has the directions of the other half.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -96,6 +96,35 @@ class Scores(NamedTuple):
     hidden: float = 0.0
 
 
+class Identities(Protocol):
+    """Identities of coordinates, directions or functions of the position, a column each.
+
+    Attributes:
+        draws: the values of these at the draws, shape (chain, draw, columns).
+        names: names of the Stein functions φ that are tested.
+        num_orthogonal: how many of the columns, the first ones, have a common average.
+    """
+
+    @property
+    def draws(self) -> np.ndarray: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def num_orthogonal(self) -> int: ...
+
+    def at_draws(self, name: str, part: slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what has the mean 0 under the target, and half of its difference between two
+        minibatches, None if all rows are taken; shape (chain, draw, columns) both.
+
+        Args:
+            name: the name of the Stein function φ.
+            part: the columns.
+        """
+        ...
+
+
 class Directions(NamedTuple):
     """Draws and gradients along directions.
 
@@ -112,6 +141,19 @@ class Directions(NamedTuple):
     gradients: np.ndarray
     noise: np.ndarray | None
     num_orthogonal: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them: a position's distribution is judged."""
+        return tuple(STEIN_FUNCTIONS)
+
+    def at_draws(self, name: str, part: slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return g φ − φ' at the draws, and half of its difference between two minibatches."""
+        function, u = STEIN_FUNCTIONS[name], self.draws[..., part]
+        value = function.value(u) / function.size
+        at_draws = self.gradients[..., part] * value
+        at_draws -= function.derivative(u) / function.size
+        return at_draws, None if self.noise is None else value * self.noise[..., part]
 
 
 def by_root(
@@ -191,23 +233,23 @@ def by_halves(
     )
 
 
-def scores_of(directions: Directions, error_rate: float, shared: bool = False) -> Scores:
+def scores_of(identities: Identities, error_rate: float, shared: bool = False) -> Scores:
     """Return by how much draws violate the identities.
 
     Args:
-        directions: draws and gradients along directions.
+        identities: those of directions, or of functions of the position.
         error_rate: the probability that a right run is above the bound.
         shared: whether chains share their minibatches: a block is then one of time, of all chains
             together.
     """
-    ess, count, share = blocks_of(directions.draws, shared)
-    size = directions.draws.shape[2]
+    ess, count, share = blocks_of(identities.draws, shared)
+    size = identities.draws.shape[2]
     # All functions, directions, and their mean, are tested together.
-    rare = error_rate / 2 / (len(STEIN_FUNCTIONS) * (size + 1))
+    rare = error_rate / 2 / (len(identities.names) * (size + 1))
     bound = -float(student_quantile(count - 1, rare))
     worst, excess, distance, hidden = {}, (0.0, 0.0), 0.0, 0.0
-    for name, function in STEIN_FUNCTIONS.items():
-        means, sizes = _all_identities(function, directions, count, shared)
+    for name in identities.names:
+        means, sizes = _all_identities(name, identities, count, shared)
         effect = means.mean(0)
         error = np.maximum(means.std(0, ddof=1) / np.sqrt(count * share), np.finfo(float).tiny)
         # The function of the middle is 0 at all draws if halves are far apart: it says nothing.
@@ -233,34 +275,29 @@ def scores_of(directions: Directions, error_rate: float, shared: bool = False) -
 
 
 def _all_identities(
-    function: SteinFunction, directions: Directions, count: int, shared: bool
+    name: str, identities: Identities, count: int, shared: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return means over blocks of g φ − φ' in each direction and on average over them, shape
-    (count, directions + 1), and standard deviations of the function, shape (directions + 1,).
+    """Return means over blocks of an identity in each column and on average over them, shape
+    (count, columns + 1), and standard deviations of the function, shape (columns + 1,).
     """
     width = settings.COLUMNS_AT_ONCE
-    parts = [slice(k, k + width) for k in range(0, directions.draws.shape[2], width)]
-    identities = [_identity(function, directions, part, count, shared) for part in parts]
-    means, sizes = (np.concatenate(arrays, axis=-1) for arrays in zip(*identities, strict=True))
-    average = slice(None, directions.num_orthogonal)
+    parts = [slice(k, k + width) for k in range(0, identities.draws.shape[2], width)]
+    of_parts = [_identity(*identities.at_draws(name, part), count, shared) for part in parts]
+    means, sizes = (np.concatenate(arrays, axis=-1) for arrays in zip(*of_parts, strict=True))
+    average = slice(None, identities.num_orthogonal)
     means = np.column_stack([means, means[:, average].mean(1)])
     # On average over directions an effect is as large as that in each of them.
     return means, np.append(sizes, np.sqrt(np.mean(sizes[average] ** 2)))
 
 
 def _identity(
-    function: SteinFunction, directions: Directions, part: slice, count: int, shared: bool
+    at_draws: np.ndarray, half: np.ndarray | None, count: int, shared: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same for some of the directions, without their average."""
-    u, g = directions.draws[..., part], directions.gradients[..., part]
-    value, noise = function.value(u) / function.size, 0.0
-    at_draws = g * value
-    at_draws -= function.derivative(u) / function.size
-    if directions.noise is not None:
-        value *= directions.noise[..., part]
-        noise = np.einsum("cnj,cnj->j", value, value) / (len(u) * u.shape[1])
-    rows = at_draws.mean(0) if shared else at_draws.reshape(-1, u.shape[2])
-    return block_means(rows, count), spread_of(at_draws.reshape(-1, u.shape[2]), noise)
+    """Return the same for some of the columns, without their average."""
+    chains, draws, columns = at_draws.shape
+    noise = 0.0 if half is None else np.einsum("cnj,cnj->j", half, half) / (chains * draws)
+    rows = at_draws.mean(0) if shared else at_draws.reshape(-1, columns)
+    return block_means(rows, count), spread_of(at_draws.reshape(-1, columns), noise)
 
 
 class IndependentBlocks(NamedTuple):

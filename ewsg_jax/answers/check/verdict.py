@@ -107,7 +107,8 @@ class Evidence:
         return self._surely(self.mean_shift, 0.0) / (2 * self.tolerance)
 
     def finding(
-        self, kind: Literal["gradient", "support", "edge", "prior", "excursions"]
+        self,
+        kind: Literal["gradient", "support", "edge", "no_derivative", "prior", "excursions"],
     ) -> Finding | None:
         """Return the finding of a kind that decides, or None; notes decide nothing."""
         severities: tuple[Severity, ...] = ("error", "doubt")
@@ -136,7 +137,7 @@ def judge(evidence: Evidence) -> Verdict:
     verdict = (
         _wrong_model(evidence)
         or _disagreement(evidence)
-        or _edge(evidence)
+        or _not_known(evidence)
         or _bias(evidence)
         or _too_few(evidence)
         or _within_tolerance(evidence)
@@ -183,8 +184,12 @@ def _disagreement(evidence: Evidence) -> Verdict | None:
     )
 
 
-def _edge(evidence: Evidence) -> Verdict | None:
-    """Return the verdict on draws among which the density ends."""
+def _not_known(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on what no identity of gradients says anything of: draws among which the
+    density ends, and functions that do not change around draws.
+    """
+    if flat := evidence.finding("no_derivative"):
+        return Verdict("unsure", f"not known: {flat.text}{_left_out(evidence)}; {flat.cure}")
     edge = evidence.finding("edge")
     if edge is None:
         return None

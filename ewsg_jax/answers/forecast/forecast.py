@@ -21,7 +21,7 @@ from ewsg_jax.answers.forecast.result import Forecast
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import is_own, made_by
 from ewsg_jax.base.needs import Need, parts_of
@@ -84,7 +84,7 @@ def forecast(
     pair, curvature = _checked(kernel, mode, data, checks.boolean("check_data", check_data))
     if checks.integer("step", step, minimum=0) >= 2**31:
         raise ValueError(f"step must be below 2³¹, for steps are counted in 32 bits; got {step}")
-    data = spread.over(mesh, data)
+    data = spread.over(mesh, numeric.native(data))
     if isinstance(data, spread.Spread):
         _check_over_devices(pair)
     else:
@@ -116,7 +116,7 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
         )
     _ = mode.covariance  # raises if the curvature is unknown or not positive
     assert isinstance(mode.curvature, Curvature)
-    checks.data(data)
+    checks.data(numeric.native(data))
     if values:
         checks.finite("data", data)
     kernel.check(mode.position, data if values else checks.shapes(data))

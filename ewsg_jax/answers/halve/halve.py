@@ -12,7 +12,7 @@ from ewsg_jax.answers.halve import estimates, settings
 from ewsg_jax.answers.halve.coupled import coupled
 from ewsg_jax.answers.halve.order import order_of, remainder_share
 from ewsg_jax.answers.halve.result import Bias, Estimates, Halved
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, P, Position
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
@@ -97,6 +97,7 @@ def halve(
     checks.on_host("halve", (key, kernel, position, data))
     if isinstance(data, StackedData):
         raise TypeError("data must be one data set; got several, stacked")
+    data = numeric.native(data)
     checks.data(data)
     order = order_of(kernel, data)
     assert isinstance(kernel, Pair)

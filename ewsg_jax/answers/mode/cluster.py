@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, optional
+from ewsg_jax.base import checks, numeric, optional
 from ewsg_jax.base.typing import Array, Data
 
 
@@ -45,6 +45,7 @@ def cluster(
         >>> bool(labels[0] == labels[1]), bool(labels[0] == labels[2])
         (True, False)
     """
+    data = numeric.native(data)
     n = checks.data(data)
     checks.integer("k", k)
     checks.integer("seed", seed, minimum=0)

@@ -21,7 +21,7 @@ from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quic
 from ewsg_jax.answers.mode.spectrum import curvature_of_many
 from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.answers.mode.warm_up import warm_up
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Data, Key, P, Position
@@ -132,6 +132,7 @@ def find_mode(
             raise ValueError(f"mesh must be None if data are a stream; got {mesh!r}")
         checked_data = data = stream.first()
     else:
+        data = numeric.native(data)
         checks.data(data)
         if checks.boolean("check_data", check_data):
             checks.finite("data", data)

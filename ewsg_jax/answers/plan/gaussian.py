@@ -73,18 +73,18 @@ class Gaussian:
 
     @property
     def mean(self) -> Position:
-        """Corrected means, a pytree like the position; the draws' own if no correction is known."""
+        """Corrected means, in float64; the draws' own if no correction is known."""
         if self.report.corrected is None:
-            return self.report.draws.as_position(self._moments[0])
+            return self.report.draws.numbers(self._moments[0])
         return self.report.corrected.mean
 
     @property
     def sd(self) -> Position:
-        """Corrected standard deviations, a pytree like the position; the draws' own if no
+        """Corrected standard deviations, like the position in float64; the draws' own if no
         correction is known.
         """
         if self.report.corrected is None:
-            return self.report.draws.as_position(self._moments[1])
+            return self.report.draws.numbers(self._moments[1])
         return self.report.corrected.sd
 
     @property

@@ -25,10 +25,14 @@ from ewsg_jax.answers.plan.pilot_search import choose_by_pilot_runs
 from ewsg_jax.answers.plan.precompile import start_compiling
 from ewsg_jax.answers.plan.request import PlanRequest, PlanResult
 from ewsg_jax.answers.plan.result import Plan
-from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tolerance
+from ewsg_jax.answers.plan.run_requirements import (
+    RunRequirements,
+    check_note,
+    ess_for_tolerance,
+)
 from ewsg_jax.answers.plan.search import choose_around_mode
 from ewsg_jax.answers.plan.whitening import NoWidthsError, Whitening
-from ewsg_jax.base import checks, pytrees, rng
+from ewsg_jax.base import checks, numeric, pytrees, rng
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.memory import free_on_the_host
 from ewsg_jax.base.progress import Clock
@@ -137,6 +141,7 @@ def plan(
     position = checks.position(position)
     checks.not_empty("position", position)
     checks.finite("position", position)
+    data = numeric.native(data)
     n = checks.data(data)
     checks.boolean("check_data", check_data)
     checks.boolean("progress", progress)
@@ -374,6 +379,7 @@ def _plan_of(
     # What the search for the mode met may be why the plan is in doubt; alone it is no doubt.
     if not result.doubts:
         mode_findings = []
+        notes += check_note(result.report, ess_for_tolerance(request.requirements.tolerance))
     return Plan(
         kernel=result.kernel,
         start=result.start,

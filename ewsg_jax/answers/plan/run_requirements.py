@@ -5,6 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from ewsg_jax.answers.check import settings as check_settings
+from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.run.moments import MomentPlan, moments
 
@@ -64,6 +66,38 @@ def thin_of(time: float, num_kept_steps: int) -> int:
     """
     wanted = time / settings.KEPT_PER_EFFECTIVE_DRAW
     return int(max(1, min(wanted, num_kept_steps // settings.MIN_RUN_STEPS)))
+
+
+def ess_to_decide(report: Report) -> float:
+    """Return the effective draws with which a check is expected to know moments within tolerance,
+    by the errors that it found in a pilot run: these fall with the root of the number.
+    """
+    if report.corrected is None:
+        return np.inf
+    mean_error, sd_error = report.corrected.errors
+    error = check_settings.ERRORS_ALLOWED * max(mean_error / 2, sd_error) / report.tolerance
+    return report.scores.ess * error**2
+
+
+def check_note(report: Report | None, ess: float) -> list[str]:
+    """Return a note if the check of a run of `ess` effective draws is not expected to decide.
+
+    Args:
+        report: that of the pilot run; None if the posterior is near normal: a check then decides.
+        ess: the effective draws of the run.
+    """
+    if report is None or not (needed := ess_to_decide(report)) > ess:
+        return []
+    if not np.isfinite(needed):
+        return [
+            "whether check can decide on a run is not known: its pilot run was not corrected "
+            f"({report.not_corrected}). If check says unsure, run longer"
+        ]
+    return [
+        f"check is expected to say unsure of a run of {ess:,.0f} effective draws, and to decide "
+        f"with some {float(f'{needed:.2g}'):,.0f} (sample_options(ess=…), and as many in "
+        "max_draws= of check); before that take report.corrected"
+    ]
 
 
 def ess_for_tolerance(tolerance: float) -> float:

@@ -26,12 +26,28 @@ from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.spacing import coarse_numbers
 from ewsg_jax.model_checks.support import SUPPORT_CURE
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import num_rows
+from ewsg_jax.vectors.layout import vector
 
 ModelQuestion = Callable[[Posterior, Whitening, Data, np.ndarray | None], list[Finding]]
-MODEL_QUESTIONS: tuple[ModelQuestion, ...] = (look_at_tails, look_for_other_modes)
+
+
+def look_at_spacing(
+    posterior: Posterior, whitening: Whitening, data: Data, draws: np.ndarray | None
+) -> list[Finding]:
+    """Return a finding if numbers of the position's dtypes are far apart for the posterior."""
+    layout = whitening.layout
+    return coarse_numbers(layout, vector(whitening.center), whitening.sd, layout.names)
+
+
+MODEL_QUESTIONS: tuple[ModelQuestion, ...] = (
+    look_at_tails,
+    look_for_other_modes,
+    look_at_spacing,
+)
 """What is asked about the model once a kernel is chosen, of coordinates around the mode and of the
 draws of a pilot run (None without one). Answers are findings, which the plan carries.
 """

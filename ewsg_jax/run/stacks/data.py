@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.rows._padded import Padded
 from ewsg_jax.rows._view import num_rows
@@ -118,8 +118,8 @@ def _listed(data_sets: object) -> list[Data]:
         raise TypeError(f"{DATA_SETS_TAKES}; got {checks.describe(data_sets)}")
     if not jax.tree.leaves(data_sets[0]):
         raise ValueError(f"{DATA_SETS_TAKES}; got one without leaves")
-    kinds = []
-    for number, one in enumerate(data_sets):
+    kinds, sets = [], [numeric.native(one) for one in data_sets]
+    for number, one in enumerate(sets):
         try:
             checks.data(one)
         except (TypeError, ValueError) as error:
@@ -131,4 +131,4 @@ def _listed(data_sets: object) -> list[Data]:
             raise ValueError(
                 f"{DATA_SETS_TAKES}; got rows of {kinds[0]} and, as number {number}, of {shapes}"
             )
-    return list(data_sets)
+    return sets

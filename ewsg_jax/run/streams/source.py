@@ -96,14 +96,16 @@ class ArrayRows(RowReader):
     def __init__(self, array: np.ndarray) -> None:
         self._array = array
         self.num_rows = int(array.shape[0])
-        self.row = jax.ShapeDtypeStruct(tuple(array.shape[1:]), np.dtype(array.dtype))
+        self.row = jax.ShapeDtypeStruct(
+            tuple(array.shape[1:]), np.dtype(array.dtype).newbyteorder("=")
+        )
 
     def read(self, start: int, out: list[np.ndarray]) -> None:
         stop = start + len(out[0])
         where = f"rows {start:,} to {stop - 1:,}"
         try:
             rows = self._array[start:stop]
-            array = np.asarray(rows)
+            array = numeric.native(np.asarray(rows))
         except Exception as error:
             raise unreadable(where, error) from error
         check_unmasked(rows, where)
@@ -296,7 +298,7 @@ def _arrays(tree: PyTree, where: str, of_rows: Any = None) -> PyTree:
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda part: isinstance(part, list))
     else:
         leaves, structure = of_rows.flatten_up_to(tree), of_rows
-    arrays = [np.asarray(leaf) for leaf in leaves]
+    arrays = [numeric.native(np.asarray(leaf)) for leaf in leaves]
     if not arrays:
         raise ValueError(
             f"data must have rows that are pytrees of numbers; {where} is {checks.describe(tree)}"
