@@ -131,7 +131,8 @@ class EndCheck:
         """Warn, once for the same data, of densities that are compared and lost to rounding."""
         kernel, request = self._request.kernel, self._request
         is_plain = request.devices is None and not isinstance(request.data, Stream)
-        if isinstance(kernel, Pair | Stack) or not is_plain or not samples.is_finite.any():
+        compares = self._posterior is None and not isinstance(kernel, Stack)
+        if not compares or not is_plain or not samples.is_finite.any():
             return
         chain = int(np.argmax(samples.is_finite))
         last = take_rows(on_host(samples.state.position), chain)
