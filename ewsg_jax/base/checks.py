@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ewsg_jax.base import checked_arrays, limits, numeric
+from ewsg_jax.base import checked_arrays, freshness, limits, numeric
 from ewsg_jax.base.typing import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
@@ -26,6 +26,13 @@ MISSING = {
     "check_data=False"
 }
 """What to do about values that are not finite, by the argument."""
+
+
+TRACED_MODEL = (
+    "a function that holds a number traced by one of these, such as a prior_scale of a model made "
+    "under vmap: make a model for each number, and call once for each"
+)
+"""What is wrong with functions of which `freshness.holds_traced`."""
 
 
 def describe(value: object) -> str:
@@ -82,11 +89,11 @@ def are_known(tree: PyTree) -> bool:
 
 def on_host(function: str, arguments: PyTree) -> None:
     """Check that a function which works on the host is given known values."""
+    takes = f"{function} must be called on the host, not under jit, vmap or grad"
     if any(map(is_traced, jax.tree.leaves(arguments))):
-        raise TypeError(
-            f"{function} must be called on the host, not under jit, vmap or grad; got a traced "
-            "argument"
-        )
+        raise TypeError(f"{takes}; got a traced argument")
+    if freshness.holds_traced():
+        raise TypeError(f"{takes}; got {TRACED_MODEL}")
 
 
 def positive(name: str, value: object, schedule: bool = False) -> None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base import checks, products, pytrees, rng
+from ewsg_jax.base import checks, numeric, products, pytrees, rng
 from ewsg_jax.base.modules import Part, module
 from ewsg_jax.base.typing import Array, Position, PyTree
 
@@ -228,6 +228,9 @@ def factor_of(value: Any, name: str) -> Factor:
     if is_number(value):
         checks.positive(name, value)
         is_known = isinstance(value, int | float)
+        if is_known:
+            # Its root is what steps multiply with.
+            check_not_tiny(np.asarray(float(value) ** 0.5), takes)
         return Number(root=float(value) ** 0.5 if is_known else jnp.sqrt(value))
     tree = _numbers(value, takes)
     if isinstance(tree, jax.Array) and tree.ndim == 2 and tree.shape[0] == tree.shape[1]:
@@ -243,6 +246,12 @@ def _numbers(tree: PyTree, takes: str) -> PyTree:
         isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in leaves
     ):
         raise TypeError(f"{takes}; got {checks.describe(tree)}")
+    for leaf in leaves:
+        if not checks.is_traced(leaf):
+            known = np.asarray(leaf, np.float64)
+            is_square = known.ndim == 2 and len(set(known.shape)) == 1
+            sizes = np.abs(np.diagonal(known) if is_square else known)
+            check_not_tiny(sizes, takes)
     tree = jax.tree.map(
         lambda x: jnp.asarray(x, jnp.result_type(float, jnp.asarray(x).dtype)), tree
     )
@@ -252,6 +261,22 @@ def _numbers(tree: PyTree, takes: str) -> PyTree:
         if not checks.is_traced(leaf) and not np.isfinite(leaf).all():
             raise ValueError(f"{takes}; got one that is not finite")
     return tree
+
+
+def check_not_tiny(sizes: np.ndarray, takes: str) -> None:
+    """Check that no number is so near 0 that JAX computes with 0.
+
+    Args:
+        sizes: numbers that are not negative, on the host.
+        takes: the first half of the message.
+    """
+    dtype = jnp.result_type(float)
+    tiny, least = float(jnp.finfo(dtype).tiny), sizes[sizes > 0].min(initial=np.inf)
+    if least < tiny:
+        raise ValueError(
+            f"{takes}, which {dtype} holds from {tiny:.3g} on; got {least:.3g}: give positions and "
+            f"data another unit, or switch on 64 bits, {numeric.X64}"
+        )
 
 
 def _positive(tree: PyTree, takes: str) -> None:

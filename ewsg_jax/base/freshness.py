@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import jax
+from jax.core import Tracer
 
 from ewsg_jax.base import function_digests
 from ewsg_jax.base.function_digests import Read, Reader
@@ -63,7 +64,8 @@ def as_of_now(*holders: object) -> Iterator[None]:
     outer: dict[Hashable, bytes | None] = getattr(_HERE, "versions", {})
     entered: dict[Hashable, tuple[Versions, bytes | None]] = {}
     # A call inside another one has its values.
-    for key, read in _read(functions).items():
+    reads, _HERE.is_traced = _read(functions)
+    for key, read in reads.items():
         if key not in outer:
             versions = _versions_of(key, read)
             entered[key] = versions, versions.setdefault(read.digest, read.digest)
@@ -76,17 +78,25 @@ def as_of_now(*holders: object) -> Iterator[None]:
     finally:
         _HERE.versions = outer
         # Tracing may have changed them.
-        for key, read in _read(functions).items():
+        for key, read in _read(functions)[0].items():
             if key in entered:
                 versions, version = entered[key]
                 versions.setdefault(read.digest, version)
 
 
-def _read(functions: list[Any]) -> dict[Hashable, Read]:
-    """Return what functions, and all that they call, read now."""
+def _read(functions: list[Any]) -> tuple[dict[Hashable, Read], bool]:
+    """Return what functions, and all that they call, read now, and whether some of it is traced."""
     reader = Reader()
     outermost = [reader.read(function) for function in functions]
-    return {_key_of(read.value): read for read in [*reader.functions.values(), *outermost]}
+    reads = {_key_of(read.value): read for read in [*reader.functions.values(), *outermost]}
+    return reads, reader.is_traced
+
+
+def holds_traced() -> bool:
+    """Return whether functions of the innermost `as_of_now` hold a number that is traced, or was:
+    they were made under `jit`, `vmap` or `grad`.
+    """
+    return getattr(_HERE, "is_traced", False)
 
 
 def reads_now(*names: str) -> Callable[[F], F]:
@@ -112,6 +122,10 @@ def reads_now(*names: str) -> Callable[[F], F]:
 def functions_in(value: object, seen: set[int] | None = None) -> Iterator[Any]:
     """Yield the functions, and objects that act as some, that a value holds, each once."""
     seen = set() if seen is None else seen
+    if isinstance(value, Tracer):
+        # For `holds_traced`: a built-in model has its numbers in it.
+        yield value
+        return
     if value is None or isinstance(
         value, (*function_digests.IMMUTABLE, *function_digests.ARRAYS, jax.ShapeDtypeStruct)
     ):

@@ -164,11 +164,13 @@ class Reader:
         for_files: whether digests are compared with those of another process: what is known by
             identity is left out, large arrays of JAX are read, and what was worked out once and
             kept (`functools.cached_property`) does not count.
+        is_traced: whether a number that was read is traced.
     """
 
     def __init__(self, for_files: bool = False) -> None:
         self.functions: dict[int, Read] = {}
         self.for_files = for_files
+        self.is_traced = False
         self._read: dict[tuple[int, frozenset[str]], Read] = {}
         self._under_way: list[int] = []
 
@@ -252,6 +254,7 @@ class Reader:
         return "" if self.for_files and is_of_user(kind) else str(kind.__module__)
 
     def _array(self, page: _Page, value: Any, attributes: frozenset[str]) -> None:
+        self.is_traced |= isinstance(value, Tracer)
         if isinstance(value, jax.Array):
             page.write(_content_of(value, self.for_files))
         elif value.dtype.hasobject:

@@ -47,6 +47,11 @@ def _way_out(error: Exception, position: PyTree) -> str:
     """Return what may help with a function that fails on a position; nothing if unknown."""
     if "Cannot mutate" in str(error):
         return ": a network in training mode writes its statistics; call its eval() first"
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        return (
+            ": it holds a number that was made under jit, vmap or grad and has left it, such as a "
+            "prior_scale; make a model for each number outside"
+        )
     lengths = [x.shape[:1] for x in jax.tree.leaves(position)]
     if len(lengths) > 1 and len(set(lengths)) == 1 and lengths[0] not in ((), (1,)):
         return f": if the leading axis, {lengths[0][0]} of each array, counts chains, stacked=True"

@@ -16,6 +16,7 @@ Kind = Literal[
     "unread",  # no function of the model reads an array of the position
     "unread_data",  # the likelihood does not read most arrays of the data
     "no_effect",  # the likelihood reads an array of the position, with a derivative of 0
+    "undrawn",  # rows with a gradient have the probability 0
     "all_rows",  # the likelihood of one row is that of all rows
     "precision",  # the likelihood is NaN in float32 and finite in float64
     "spacing",  # numbers of the dtype are far apart for the posterior, or chains never move

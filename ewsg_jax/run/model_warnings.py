@@ -20,6 +20,7 @@ from ewsg_jax.gradients import Evaluations
 from ewsg_jax.kernels.in_coordinates import target_of
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks import chain_ends, densities, ignored_arrays, rounding, spacing
+from ewsg_jax.model_checks.undrawn_rows import undrawn_rows
 from ewsg_jax.rows._view import view
 from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.host import on_host
@@ -36,7 +37,7 @@ log_likelihood; bounds the time, set by hand."""
 
 
 def warn_of_ignored_arrays(kernel: Kernel | Stack, start: Position, data: Data) -> None:
-    """Warn, once for the same data, of arrays that a model ignores."""
+    """Warn, once for the same data, of arrays that a model ignores, and of rows never drawn."""
     rows, one = view(data).tree, kernel
     # All members have one model: the first one stands for them.
     if isinstance(kernel, Stack):
@@ -53,7 +54,12 @@ def warn_of_ignored_arrays(kernel: Kernel | Stack, start: Position, data: Data) 
         for finding in ignored_arrays.ignored_arrays(posterior, on_host(start), rows):
             warn(str(finding))
 
+    def ask_of_rows() -> None:
+        for finding in undrawn_rows(one.estimator, posterior, on_host(start), rows):
+            warn(str(finding))
+
     checked_arrays.remembered(question, ask, data)
+    checked_arrays.remembered(("undrawn rows",), ask_of_rows, data, kernel)
 
 
 class EndCheck:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.base import checks, tracing
+from ewsg_jax.base import checks, freshness, tracing
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import Evaluations
@@ -195,6 +195,8 @@ def _check_on_host(request: Request) -> None:
     for name in ("key", "kernel", "position", "data", "state"):
         if any(map(checks.is_traced, jax.tree.leaves(getattr(request, name)))):
             raise TypeError(f"{takes}, not under jit, vmap or grad; got a traced {name}: {advice}")
+    if freshness.holds_traced():
+        raise TypeError(f"{takes}, not under jit, vmap or grad; got {checks.TRACED_MODEL}")
     # A closure under jit traces no argument; an operation of its own shows it.
     if checks.is_traced(jax.device_put(0)):
         raise TypeError(f"{takes}; got a call under jit: {advice}")

@@ -115,6 +115,7 @@ def find_mode(
         >>> mode.converged, mode.position.round(3)
         (True, Array([2.], dtype=float32))
     """
+    checks.on_host("find_mode", (key, position, data))
     checks.key(key)
     check_posterior(posterior)
     position = checks.position(position)

@@ -14,7 +14,7 @@ from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.base import pytrees
-from ewsg_jax.base.factors import LowRank, variances
+from ewsg_jax.base.factors import LowRank, check_not_tiny, variances
 from ewsg_jax.base.typing import Array, P
 from ewsg_jax.vectors.layout import Layout
 
@@ -86,7 +86,7 @@ class Mode(NamedTuple, Generic[P]):
         """`covariance` as a kernel's `inverse_mass=` takes it, in the position's precision.
 
         Raises:
-            ValueError: as `covariance`.
+            ValueError: as `covariance`; or a variance is too small for that precision.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -97,6 +97,7 @@ class Mode(NamedTuple, Generic[P]):
             ... )  # a tenth of the widths squared
         """
         dtype = jnp.result_type(float, *(x.dtype for x in jax.tree.leaves(self.position)))
+        check_not_tiny(variances(self.covariance), "mode must have variances")
         return pytrees.placed(self.covariance, dtype)
 
     @property

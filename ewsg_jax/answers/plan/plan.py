@@ -419,6 +419,7 @@ def _ended(text: str) -> str:
 
 def _check_on_host(arguments: Mapping[str, object]) -> None:
     """Check that no argument is traced: a plan depends on values."""
+    checks.on_host("plan", ())
     for name, value in arguments.items():
         if any(map(checks.is_traced, jax.tree.leaves(value))):
             raise TypeError(
