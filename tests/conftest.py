@@ -109,6 +109,18 @@ def pytest_collection_modifyitems(config, items):
 STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_200_000_000
 
 
+@pytest.fixture(autouse=True, scope="session")
+def plans_have_time():
+    """Let a plan take ten times its default: what it finds must not depend on how busy a machine
+    is. The tests of its time (`answers/plan/test_time.py`) give the seconds.
+    """
+    from ewsg_jax.answers.plan import settings
+
+    settings.PLAN_SECONDS *= 10
+    yield
+    settings.PLAN_SECONDS /= 10
+
+
 @pytest.fixture(autouse=True)
 def programs_are_freed():
     """Free the compiled programs of tests that have ended, and give their memory back to the

@@ -84,6 +84,12 @@ class InCoordinates(Kernel[P]):
         return inner.dynamics
 
     @property
+    def estimator(self) -> Any:
+        """The gradient estimator over u, if its kernel has one."""
+        inner: Any = self.kernel
+        return inner.estimator
+
+    @property
     def step_size(self) -> Callable[[Array], Scalar]:
         """The step size used at step number `step`, in the units of u."""
         return self.kernel.step_size
