@@ -12,7 +12,7 @@ Kind = Literal[
     "support",  # positions at which the density is 0 or NaN
     "edge",  # the density ends among the draws, and is not 0 where it ends
     "gradient",  # the gradient is not that of the log density's values
-    "no_derivative",  # a function that is judged does not change around the draws
+    "no_identity",  # gradients say nothing, or little, of a function that is judged
     "unread",  # no function of the model reads an array of the position
     "unread_data",  # the likelihood does not read most arrays of the data
     "no_effect",  # the likelihood reads an array of the position, with a derivative of 0

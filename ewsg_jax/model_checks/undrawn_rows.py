@@ -30,9 +30,9 @@ def undrawn_rows(estimator: Part, posterior: Posterior, at: Position, rows: Data
     never = np.flatnonzero(np.asarray(schemes[0].weight) == 0)
     if not len(never):
         return []
-    some = never[evenly(len(never), MAX_ROWS)]
-    gradients = np.asarray(posterior.flat_row_gradients(at, take_rows(rows, some)))
-    moving = some[np.any(gradients != 0, axis=1)]
+    places = never[evenly(len(never), MAX_ROWS)]
+    gradients = np.asarray(posterior.flat_row_gradients(at, take_rows(rows, places)))
+    moving = places[np.any(gradients != 0, axis=1)]
     if not len(moving):
         return []
     text = (

@@ -29,6 +29,7 @@ from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.kernels import Stack, of_member
 from ewsg_jax.run.starts import keys_of, make_starts, num_chains_of
 from ewsg_jax.run.streams.stream import Stream
+from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 MAX_MEMBERS = 256
@@ -136,18 +137,28 @@ class EndCheck:
     def _warn_of_rounding(self, samples: Samples) -> None:
         """Warn, once for the same data, of densities that are compared and lost to rounding."""
         kernel, request = self._request.kernel, self._request
-        is_plain = request.devices is None and not isinstance(request.data, Stream)
-        compares = self._posterior is None and not isinstance(kernel, Stack)
-        if not compares or not is_plain or not samples.is_finite.any():
+        is_stack, data = isinstance(kernel, Stack), request.data
+        is_plain = request.devices is None and not isinstance(data, Stream)
+        if self._posterior is not None or not is_plain:
             return
-        chain = int(np.argmax(samples.is_finite))
-        last = take_rows(on_host(samples.state.position), chain)
+        # Members are alike: the first, with the rows of its data set, stands for all.
+        one, sets = kernel[0] if isinstance(kernel, Stack) else kernel, request.data_sets
 
         def ask() -> None:
-            for finding in rounding.lost_differences(kernel, last, request.data):
+            lasts = on_host(samples.state.position)
+            lasts = of_member(lasts, 0, 1) if is_stack else lasts
+            finite = np.isfinite([vector(take_rows(lasts, c)).sum() for c in range(num_chains)])
+            if not finite.any():
+                return
+            rows = data
+            if sets is not None:
+                rows = take_rows(view(data).tree, (np.arange(int(sets.num_rows[0])), 0))
+            last = take_rows(lasts, int(np.argmax(finite)))
+            for finding in rounding.lost_differences(one, last, rows):
                 warn(str(finding))
 
-        checked_arrays.remembered("rounding", ask, request.data, kernel)
+        num_chains = samples.diverged_at.shape[0]
+        checked_arrays.remembered("rounding", ask, data, kernel)
 
     def _judged(self, samples: Samples) -> Samples:
         state, is_stack = samples.state, isinstance(self._request.kernel, Stack)

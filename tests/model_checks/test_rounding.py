@@ -76,3 +76,36 @@ def test_a_run_warns_at_its_end_once():
     with pytest.warns(RuntimeWarning, match="float32 knows the potential of these 300 rows"):
         ewsg.sample(KEY, kernel, jnp.float32(mode), rows, 20, num_chains=2, progress=False)
     ewsg.sample(KEY, kernel, jnp.float32(mode), rows, 20, num_chains=2, progress=False)
+
+
+@pytest.mark.full
+def test_members_of_a_stack_are_asked_too():
+    model, rows, mode, sd = counts(1e6)
+    stack = ewsg.stack([ewsg.random_walk_metropolis(model, k * sd) for k in (1.0, 2.4)])
+    with pytest.warns(RuntimeWarning, match="float32 knows the potential of these 300 rows"):
+        ewsg.sample(KEY, stack, jnp.float32(mode), rows, 20, num_chains=2, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "rows", "position", "sd"),
+    [
+        # A square that is written out, of numbers around 10⁴.
+        (lambda p, x: -0.5 * (x * x - 2 * x * p + p * p), ROWS + 1e4, 1e4, 0.06),
+        # Twenty binomial counts of 10⁷ trials.
+        (
+            lambda p, y: y * jax.nn.log_sigmoid(p) + (1e7 - y) * jax.nn.log_sigmoid(-p),
+            jnp.full(20, 3e6),
+            -0.847,
+            2e-4,
+        ),
+    ],
+    ids=["a square written out", "binomial counts"],
+)
+def test_other_ways_to_lose_digits(log_likelihood, rows, position, sd):
+    model = ewsg.Posterior(log_likelihood, lambda p: 0.0)
+    assert lost(ewsg.random_walk_metropolis(model, 2.4 * sd), position, rows)
+
+
+def test_a_constant_of_the_prior_loses_the_digits_of_all_rows():
+    model = ewsg.Posterior(lambda p, x: -0.5 * (x - p) ** 2, lambda p: -1e8 + 0.0 * p)
+    assert lost(ewsg.random_walk_metropolis(model, 0.14), 0.0, ROWS)

@@ -173,6 +173,18 @@ class Correction:
         self._forget()
         return level + size * fit.expectation, size * np.minimum(error, settings.MAX_SDS)
 
+    def explained(self, values: np.ndarray) -> np.ndarray:
+        """Return the part of the variance of functions that Stein functions of the coordinates
+        explain, at draws that coefficients do not come from, shape (q,); 0 without regressions.
+
+        Args:
+            values: the functions at the draws, shape (draws, q).
+        """
+        scaled = (values - values.mean(0)) / np.maximum(values.std(0), TINY)
+        parts = [scaled - halved(fit.predicted(fit.coefficients(scaled)))[0] for fit in self._fits]
+        self._forget()
+        return np.max([1 - part.var(0) for part in parts] + [np.zeros(values.shape[1])], axis=0)
+
     def apart(self, in_chains: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the sd between chains of corrected means of coordinates and of their squares.
 

@@ -34,7 +34,7 @@ from ewsg_jax.answers.check.attempt import (
     support_findings,
     why_not,
 )
-from ewsg_jax.answers.check.correction import TargetMoments
+from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import (
     TINY,
     TwoBatches,
@@ -90,34 +90,60 @@ def attempt_of_function(request: CheckRequest, number: int, max_draws: int) -> R
     key = jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * (number + 1) - 2)
     identities, found, largest = _best_identities(key, request, draws, fresh)
     layout = Layout.of(shapes)
-    by_name = named(layout.tree(draws.in_chains(found.here), float), "of")
+    by_name = named(layout.tree(draws.in_chains(found.here), float), "quantity")
     values, names = flattened(by_name, request.names)
     of_draws = draws._replace(values=values, layout=layout, names=names)
     findings = support_findings(request, number, draws)
     findings += wrong_gradient(
         request.posterior, draws.layout, draws.flat, draws.names, request.data
     )
-    flat = [name for name, order in zip(names, identities.order, strict=True) if not order]
-    if flat:
-        findings.append(_unchanged(flat))
     scores = scores_of(identities, request.error_rate, draws.shared)
     if draws.shared:
         of_draws = of_draws._replace(num_groups=min(draws.num_groups, scores.num_blocks))
     moments = _moments(of_draws, identities, scores.bound, largest)
+    explained = _explained(identities)
     if not worst_rhat(draws.values)[0] > CONVERGED:
-        moments = _better(moments, _by_positions(request, draws, fresh, of_draws))
+        correction = analyse(request.error_rate, draws, fresh).correction
+        moments = _better(moments, _by_positions(correction, of_draws))
+        explained = np.maximum(explained, correction.explained(of_draws.flat))
+    findings += _not_known(names, identities.order, explained)
     report = _report(request, of_draws, scores, moments, fresh.data_passes, findings)
     return replace(report, num_compared=num_compared(draws.layout, request.data))
 
 
-def _unchanged(names: list[str]) -> Finding:
-    return Finding(
-        "no_derivative",
-        "doubt",
-        f"of is one number within {settings.OF_STEP:g} sds of each draw "
-        f"({', '.join(names[: limits.NAMES_SHOWN])}), so that no gradient says anything of it",
-        "take a function that changes with the position",
+def _explained(identities: OfFunctions) -> np.ndarray:
+    """Return the part of each function's variance that its own identity explains, shape (q,)."""
+    first, second = identities.values["1"]
+    # E g u = 1, so that the correlation is one over the sd; the product has no noise.
+    square = np.mean(first * second, axis=(0, 1))
+    return np.where(identities.order > 0, 1 / np.maximum(square, 1.0), 0.0)
+
+
+def _not_known(names: tuple[str, ...], order: np.ndarray, explained: np.ndarray) -> list[Finding]:
+    """Return a finding if gradients say nothing, or little, of a function, and none if they do.
+
+    Args:
+        names: names of the functions' numbers.
+        order: what `OfFunctions.order` is.
+        explained: the part of each variance that identities explain, shape (q,).
+    """
+    flat = [name for name, one in zip(names, order, strict=True) if not one]
+    if flat:
+        text = (
+            f"of is one number within {settings.OF_STEP:g} sds of each draw "
+            f"({', '.join(flat[: limits.NAMES_SHOWN])}), so that no gradient says anything of it"
+        )
+        return [Finding("no_identity", "error", text, "take one that changes with the position")]
+    k = int(np.argmin(explained))
+    # Of a normal distribution in the middle of two modes, three of its sds from each, it is this.
+    if explained[k] >= 0.1:
+        return []
+    text = (
+        f"identities of gradients explain {100 * explained[k]:.2g} % of the variance of "
+        f"{names[k]}, as of what differs between modes, whose weights no gradient knows"
     )
+    cure = "compare with chains from other starts, or take a function that is alike in all modes"
+    return [Finding("no_identity", "doubt", text, cure)]
 
 
 def _metrics(request: CheckRequest, draws: Draws, fresh: FreshGradients) -> list[list[Metric]]:
@@ -221,7 +247,8 @@ def _report(
     """
     overall = draws.flat.mean(0), draws.flat.std(0)
     rhat, worst = worst_rhat(draws.values)
-    unknown = texts(findings, "edge", "no_derivative")
+    errors = [one for one in findings if one.severity == "error"]
+    unknown = texts(findings, "edge") or texts(errors, "no_identity")
     reason = texts(findings, "support") or unknown
     if not reason and rhat > CONVERGED:
         reason = "chains do not agree, so that shifts and ratios are not known"
@@ -313,11 +340,8 @@ def _shown(functions: TwoBatches, num_groups: int) -> tuple[np.ndarray, ...]:
     return np.abs(effect) / sd, error / sd, effect, error
 
 
-def _by_positions(
-    request: CheckRequest, positions: Draws, fresh: FreshGradients, draws: Draws
-) -> TargetMoments:
+def _by_positions(correction: Correction, draws: Draws) -> TargetMoments:
     """Return the same by regressions on the identities of the coordinates, which must mix."""
-    correction = analyse(request.error_rate, positions, fresh).correction
     u = (draws.flat - draws.flat.mean(0)) / draws.flat.std(0)
     mean = correction.expectation(u)
     return _bounded(draws, mean, correction.expectation((u - mean[0]) ** 2))

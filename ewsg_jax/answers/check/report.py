@@ -220,7 +220,9 @@ class Report:
     @property
     def needs_more(self) -> bool:
         """Whether unused draws might decide what those that were used cannot."""
-        return self.has_more and not self.cut_off and judge(self._evidence).outcome == "unsure"
+        if self.cut_off or of_kinds(self.findings, "no_identity"):
+            return False
+        return self.has_more and judge(self._evidence).outcome == "unsure"
 
     @property
     def _verdict(self) -> Verdict:

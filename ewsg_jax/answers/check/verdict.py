@@ -108,7 +108,7 @@ class Evidence:
 
     def finding(
         self,
-        kind: Literal["gradient", "support", "edge", "no_derivative", "prior", "excursions"],
+        kind: Literal["gradient", "support", "edge", "no_identity", "prior", "excursions"],
     ) -> Finding | None:
         """Return the finding of a kind that decides, or None; notes decide nothing."""
         severities: tuple[Severity, ...] = ("error", "doubt")
@@ -137,8 +137,9 @@ def judge(evidence: Evidence) -> Verdict:
     verdict = (
         _wrong_model(evidence)
         or _disagreement(evidence)
-        or _not_known(evidence)
+        or _edge(evidence)
         or _bias(evidence)
+        or _not_known(evidence)
         or _too_few(evidence)
         or _within_tolerance(evidence)
         or _undecided(evidence)
@@ -184,12 +185,8 @@ def _disagreement(evidence: Evidence) -> Verdict | None:
     )
 
 
-def _not_known(evidence: Evidence) -> Verdict | None:
-    """Return the verdict on what no identity of gradients says anything of: draws among which the
-    density ends, and functions that do not change around draws.
-    """
-    if flat := evidence.finding("no_derivative"):
-        return Verdict("unsure", f"not known: {flat.text}{_left_out(evidence)}; {flat.cure}")
+def _edge(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on draws among which the density ends."""
     edge = evidence.finding("edge")
     if edge is None:
         return None
@@ -197,6 +194,14 @@ def _not_known(evidence: Evidence) -> Verdict | None:
         "unsure",
         f"{edge.text}{_left_out(evidence)}: no identity of gradients holds there; {edge.cure}",
     )
+
+
+def _not_known(evidence: Evidence) -> Verdict | None:
+    """Return the verdict on functions of which gradients say nothing, or little."""
+    unknown = evidence.finding("no_identity")
+    if unknown is None:
+        return None
+    return Verdict("unsure", f"not known: {unknown.text}{_left_out(evidence)}; {unknown.cure}")
 
 
 def _bias(evidence: Evidence) -> Verdict | None:

@@ -23,8 +23,8 @@ from ewsg_jax.answers.plan.minibatch_noise import measure_noise
 from ewsg_jax.answers.plan.request import PlanRequest
 from ewsg_jax.answers.plan.run_requirements import ALL_STEPS
 from ewsg_jax.answers.plan.stiff_directions import stiffest_direction
-from ewsg_jax.answers.plan.whitening import Whitening
-from ewsg_jax.base import limits, rng
+from ewsg_jax.answers.plan.whitening import NoWidthsError, Whitening
+from ewsg_jax.base import limits, numeric, rng
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Key
 from ewsg_jax.gradients._protocol import GradientEstimator
@@ -228,6 +228,11 @@ def run_window(
         np.concatenate(places).astype(np.float32),
         request.data,
     ).curvature
+    if not np.isfinite(curvature):
+        raise NoWidthsError(
+            "posterior must have curvatures that float32 holds; got one beyond: give positions and "
+            f"data another unit, so that widths are near 1, or switch on 64 bits, {numeric.X64}"
+        )
     stable = 2 * settings.WARM_UP_STABLE_SHARE / max(curvature, np.finfo(np.float32).tiny) ** 0.5
     step_size = window.damping * min(settings.WARM_UP_LARGEST_STEP, stable)
     # The dynamics of most candidates that take all rows: their pilot runs and runs share its

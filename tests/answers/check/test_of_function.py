@@ -82,7 +82,7 @@ def test_the_bias_of_a_scheme_is_known_in_a_square(step_size):
     assert float(report.mean_shift) == pytest.approx((variance - 1) / np.sqrt(2), abs=5e-3)
     assert float(report.sd_ratio) == pytest.approx(variance, rel=0.02)
     assert report.outcome == ("wrong" if step_size else "right")
-    assert report.names == ("of",)
+    assert report.names == ("quantity",)
 
 
 def test_a_probability_is_judged():
@@ -176,3 +176,44 @@ def test_a_function_whose_derivative_is_by_vjp_alone():
     double.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,))
     report = ewsg.check(KEY, in_chains(QUANTILES), NORMAL, ROWS, of=double)
     assert float(report.corrected.sd) == pytest.approx(2, rel=0.03)
+
+
+def test_the_weights_of_modes_are_not_known():
+    """Draws in both modes, in the wrong proportion: identities hold in each, chains agree."""
+    sign = np.where(np.arange(len(QUANTILES)) % 10 < 3, -1.0, 1.0)
+    draws = in_chains(sign * (5 + RNG.permutation(QUANTILES))).astype(np.float32)
+    report = ewsg.check(KEY, draws, TWO, ROWS, of=lambda x: x, max_draws=2_000)
+    assert report.outcome == "unsure"
+    assert "explain 4" in report.verdict
+    assert "whose weights no gradient knows" in report.verdict
+
+
+@pytest.mark.full
+def test_sorted_components_are_judged_whatever_their_order():
+    target = jnp.array([-4.0, 0.0, 4.0])
+    model = ewsg.Posterior(
+        lambda m, row: row * 0.0, lambda m: -0.5 * jnp.sum((jnp.sort(m) - target) ** 2)
+    )
+    orders = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0], [0, 2, 1]])
+    for width, outcome in ((1.0, "right"), (1.25, "wrong")):
+        draws = np.asarray(target) + width * RNG.normal(size=(4, 1_000, 3))
+        draws = np.stack([chain[:, order] for chain, order in zip(draws, orders, strict=True)])
+        report = ewsg.check(KEY, draws.astype(np.float32), model, ROWS, of=jnp.sort)
+        assert report.outcome == outcome
+
+
+@pytest.mark.full
+def test_a_sum_on_a_ridge_is_judged():
+    """a + b is N(0, 1) and a − b nearly flat: chains that crawl along the ridge do not agree."""
+    model = ewsg.Posterior(
+        lambda x, row: row * 0.0,
+        lambda x: -0.5 * (x[0] + x[1]) ** 2 - 0.5 * ((x[0] - x[1]) / 3_000) ** 2,
+    )
+    total = in_chains(QUANTILES)
+    crawl = np.cumsum(20 * RNG.normal(size=total.shape), axis=1)
+    crawl += np.array([0.0, 2_000.0, -2_000.0, 4_000.0])[:, None]
+    for width in (1.0, 1.3):
+        draws = np.stack([(width * total + crawl) / 2, (width * total - crawl) / 2], axis=-1)
+        report = ewsg.check(KEY, draws.astype(np.float32), model, ROWS, of=jnp.sum)
+        assert report.outcome == ("right" if width == 1 else "wrong")
+        assert float(report.corrected.sd) == pytest.approx(1, rel=0.03)
