@@ -27,6 +27,7 @@ if "EWSG_JAX_TESTS_XLA_DEFAULTS" not in os.environ:
 import jax
 import pytest
 
+from ewsg_jax.answers.plan import settings as plan_settings
 from ewsg_jax.run import compiled_loop
 from tests import linear_maps
 
@@ -114,11 +115,9 @@ def plans_have_time():
     """Let a plan take ten times its default: what it finds must not depend on how busy a machine
     is. The tests of its time (`answers/plan/test_time.py`) give the seconds.
     """
-    from ewsg_jax.answers.plan import settings
-
-    settings.PLAN_SECONDS *= 10
+    plan_settings.PLAN_SECONDS *= 10
     yield
-    settings.PLAN_SECONDS /= 10
+    plan_settings.PLAN_SECONDS /= 10
 
 
 @pytest.fixture(autouse=True)
