@@ -325,6 +325,8 @@ class Reader:
 
     def _class(self, page: _Page, value: type) -> None:
         page.write(self._module_of(value), value.__qualname__)
+        if is_of_user(type(value)):
+            self._add(page, (type(value),), _NO_NAMES)
         for base in filter(is_of_user, value.__mro__):
             for name, inside in list(vars(base).items()):
                 if name not in _UNREAD and not isinstance(inside, _DESCRIPTORS):
@@ -333,6 +335,11 @@ class Reader:
 
     def _object(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
+        # Such as numbers of ctypes.
+        if (raw := _bytes_of(value)) is not None:
+            page.can_change = True
+            page.hash.update(raw)
+            return
         if is_of_user(kind):
             self._add(page, (kind,), attributes)
         # Such as what `jax.jit` and `functools.cache` return.
@@ -386,6 +393,14 @@ def is_of_user(kind: type) -> bool:
 
 def _in_class(kind: type, name: str) -> Any:
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    """Return the bytes of an object that lends its memory, None of all others."""
+    try:
+        return memoryview(value).tobytes()
+    except Exception:
+        return None
 
 
 def _attribute(value: object, name: str) -> Any:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.base import checks, limits
-from ewsg_jax.base.typing import Data, P, PyTree
+from ewsg_jax.base.typing import Data, Key, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
 from ewsg_jax.draws.coordinates import in_arviz, named
@@ -230,9 +230,10 @@ class Samples(Generic[P]):
 
     def predict(
         self,
-        function: Callable[[Any, Any], PyTree],
+        function: Callable[..., PyTree],
         inputs: PyTree,
         *,
+        key: Key | None = None,
         log: bool = False,
         keep_draws: bool = False,
         chunk_size: int | None = None,
@@ -248,6 +249,9 @@ class Samples(Generic[P]):
                 spare the compilation.
             inputs: its second argument: a pytree of arrays or numbers, an argument of the compiled
                 program.
+            key: a typed PRNG key, from which each draw has one of its own, the third argument of
+                `function(position, inputs, key)`: such as for the noise of a new observation.
+                Default: the function has two arguments, and nothing random.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
                 densities, computed without overflow.
             keep_draws: return the outputs at each of these draws instead, leading axes (chain,
@@ -264,7 +268,8 @@ class Samples(Generic[P]):
             TypeError, ValueError: an argument has the wrong type or value; the function fails on
                 one draw, or returns integers or booleans, which have no mean in their own dtype
                 (with `keep_draws` they are returned as they are); there are no draws, or,
-                with `keep_draws`, every chain diverged.
+                with `keep_draws`, every chain diverged; or the function draws from a key that it
+                makes or holds, or by NumPy.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -281,6 +286,7 @@ class Samples(Generic[P]):
             self.finite_draws if any_finite and self.draws is not None else self.draws,
             function,
             inputs,
+            key=key,
             log=log,
             keep_draws=keep_draws,
             chunk_size=chunk_size,

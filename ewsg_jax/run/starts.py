@@ -238,9 +238,16 @@ def check_starts(
                 f"{position.__name__}"
             )
         # A function is asked with a key of the run, for shapes only.
-        one = tracing.outputs("position", position, "a key", key)
+        way = "take the argument"
+        one = tracing.outputs("position", position, "a key", key, key=way)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one)
         checks.not_empty("position(key)", checks.position(zeros, "position(key)"))
+        # A single start is not the function of a key that many chains need.
+        if num_chains > 1 and not tracing.check_same("position", position, key, key=way):
+            raise ValueError(
+                "position must be a function of its key; got one that returns the same for each of "
+                f"{num_chains} chains: draw with jax.random from the key, or give the point itself"
+            )
         return _chain_shapes(one, num_chains)
     checked = checks.position(position)
     checks.not_empty("position", checked)
