@@ -164,8 +164,8 @@ class Nuts(Kernel[P]):
         return state._replace(dynamics=moved), info
 
     def measures_rounding(self, data: Data) -> bool:
-        """Return whether rows are so many that the rounding of V is measured before the first step,
-        and not only at the end of a run.
+        """Return whether the rounding of V is measured before the first step, for there are many
+        rows, and not only at the end of a run.
         """
         return num_rows(data) >= 10_000
 

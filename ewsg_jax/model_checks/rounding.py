@@ -35,8 +35,8 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
 
     Args:
         kernel: the kernel.
-        position: where a chain is when it has settled: far from there V may be larger than it is
-            where chains stay.
+        position: that of a chain which has settled: far from there V, and its rounding, may be
+            larger.
         data: all n rows, on one device.
     """
     numbers = sum(x.size for x in jax.tree.leaves(view(data).tree))

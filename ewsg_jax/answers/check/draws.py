@@ -147,8 +147,8 @@ class Draws(NamedTuple):
         )
 
     def numbers(self, flat: np.ndarray) -> PyTree:
-        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may not
-        tell them apart by as much as they are known.
+        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may have
+        fewer digits than are known.
         """
         return self.layout.tree(np.asarray(flat), np.float64)
 
