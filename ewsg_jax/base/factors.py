@@ -247,7 +247,7 @@ def _numbers(tree: PyTree, takes: str) -> PyTree:
     ):
         raise TypeError(f"{takes}; got {checks.describe(tree)}")
     for leaf in leaves:
-        if not checks.is_traced(leaf):
+        if not checks.is_traced(leaf) and np.isrealobj(leaf):
             known = np.asarray(leaf, np.float64)
             is_square = known.ndim == 2 and len(set(known.shape)) == 1
             sizes = np.abs(np.diagonal(known) if is_square else known)

@@ -12,7 +12,7 @@ from ewsg_jax.base import checked_arrays, checks, limits, pytrees, tracing
 from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import sharing_of
-from ewsg_jax.kernels.protocol import Kernel, KernelState, check_digest, check_rows
+from ewsg_jax.kernels.protocol import Kernel, KernelState, check_origin, check_rows
 from ewsg_jax.run import devices as on
 from ewsg_jax.run.compiled_loop import start
 from ewsg_jax.run.devices import Devices, Placed
@@ -155,7 +155,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
     checks.same_tree(f"state must be {STATE_TAKES}", "state", state, like)
     # Last: rows of other dtypes have another digest too.
-    check_digest(state.rows, request.digest)
+    check_origin(kernel, state, request.origin)
     # The memory of a member that diverged may not be finite, nor that of a diverged chain in a
     # checkpoint.
     is_partly = is_restored or isinstance(kernel, Stack)
