@@ -110,6 +110,15 @@ def positive(name: str, value: object, schedule: bool = False) -> None:
     known = _real(takes, value)
     if known is not None and not (np.isfinite(known) and known > 0):
         raise ValueError(f"{takes}; got {describe(value)}")
+    # Steps of a size that is computed as 0 would leave chains where they are. A scale is checked
+    # where its square is taken.
+    dtype = jnp.result_type(float)
+    if schedule and known is not None and known < float(jnp.finfo(dtype).tiny):
+        raise ValueError(
+            f"{takes}, which {dtype} holds from {float(jnp.finfo(dtype).tiny):.3g} on; got "
+            f"{describe(value)}: give positions and data another unit, or switch on 64 bits, "
+            f"{numeric.X64}"
+        )
 
 
 def decay(name: str, value: object) -> None:
