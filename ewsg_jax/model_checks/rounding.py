@@ -52,7 +52,8 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
     moves = rng.noise(jax.random.key(0), like)
     if isinstance(kernel, Nuts):
         moves = jax.vmap(kernel.mass.factor.times)(moves)
-    points = pytrees.combine((1, position), (kernel.step_size(step), moves))
+    size = kernel.step_size(step)
+    points = jax.vmap(lambda move: pytrees.combine((1, position), (size, move)))(moves)
     try:
         narrow = _potentials(kernel, points, position, data)
         with jax.enable_x64(True):

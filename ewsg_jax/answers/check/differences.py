@@ -220,13 +220,15 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
         axes = jnp.eye(size, dtype=flat.dtype)
         axes = axes if count == size else rng.signs(sign_key, (count, size), flat.dtype)
         uniform = jax.random.uniform(uniform_key, (count, 1), flat.dtype)
-        directions = axes * root if root.ndim == 1 else axes @ root.T
-        of_gradients = both * root**2 if root.ndim == 1 else (both @ root) @ root.T
+        directions = axes * root[None] if root.ndim == 1 else axes @ root.T
+        of_gradients = both * root[None] ** 2 if root.ndim == 1 else both @ root @ root.T
         here = value(flat)
-        jacobian = jax.jacrev(value)(flat) if is_differentiable else jnp.zeros((*here.shape, size))
+        jacobian = jnp.zeros((*here.shape, size), flat.dtype)
+        if is_differentiable:
+            jacobian = jax.jacrev(value)(flat)
 
         def around(moves: Array) -> Array:
-            ends = jnp.stack([flat + moves, flat - moves], axis=1)
+            ends = jnp.stack([flat[None] + moves, flat[None] - moves], axis=1)
             return jax.vmap(jax.vmap(value))(ends)
 
         return (
