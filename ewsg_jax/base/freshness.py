@@ -66,6 +66,8 @@ class _Look:
     ) -> None:
         self._model = weakref.ref(model, forget)
         self._trace, self._first, self.version, self._due = trace, None, None, 0.0
+        # What was traced with 64 bits is another program without them.
+        self._has_x64 = bool(jax.config.read("jax_enable_x64"))
         self.look()
 
     def look(self) -> None:
@@ -74,7 +76,8 @@ class _Look:
         if model is None or began < self._due:
             return
         with contextlib.suppress(Exception):  # the call itself says what is wrong
-            program = self._trace(model)
+            with jax.enable_x64(self._has_x64):
+                program = self._trace(model)
             is_new = program != (self.version or self._first)
             self._first = self._first or program
             self.version = None if program == self._first else program
