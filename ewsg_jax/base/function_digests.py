@@ -124,16 +124,23 @@ def _code(code: types.CodeType) -> _Code:
 
 def _content_of_code(code: types.CodeType) -> tuple[Any, ...]:
     """Return what code does, without its place in a file, its docstring and names of variables."""
-    constants = list(code.co_consts)
-    # Before Python 3.13 a first constant that is a string is one; since then a flag says so.
-    is_marked = sys.version_info < (3, 13) or code.co_flags & _HAS_DOCSTRING
-    if is_marked and constants and isinstance(constants[0], str):
-        constants[0] = None
+    # By values, for the places of constants and names in their tables depend on the rest.
+    instructions = [
+        (
+            instruction.opname,
+            _constant(instruction.argval)
+            if instruction.opcode in dis.hasconst
+            else instruction.argval
+            if instruction.opcode in (*dis.hasname, *dis.hasfree)
+            else instruction.arg,
+        )
+        for instruction in dis.get_instructions(code)
+        if instruction.opname != "EXTENDED_ARG"
+    ]
     return (
-        (code.co_code, code.co_exceptiontable, code.co_flags & ~_HAS_DOCSTRING),
+        (instructions, code.co_exceptiontable, code.co_flags & ~_HAS_DOCSTRING),
         (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
-        (code.co_names, code.co_freevars, code.co_cellvars),
-        tuple(map(_constant, constants)),
+        (code.co_freevars, code.co_cellvars),
     )
 
 

@@ -147,6 +147,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     kernel, data = request.kernel, request.data
     _chains_of(kernel, state, request.num_chains)
     checks.held("state", state)
+    _check_bits(state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state, request.devices)
@@ -171,6 +172,19 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
         return jax.tree.map(jnp.asarray, state)
 
     return FirstStates(checks.shapes(state), shared_memory, make)
+
+
+def _check_bits(state: KernelState) -> None:
+    """Check that a state was not made with 64 bits if these are off now."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        # Keys have no dtype of NumPy.
+        dtype = getattr(leaf, "dtype", None)
+        narrow = jax.dtypes.canonicalize_dtype(dtype) if isinstance(dtype, np.dtype) else dtype
+        if narrow != dtype:
+            raise ValueError(
+                f"state must be {STATE_TAKES}, state{jax.tree_util.keystr(path)} of {narrow}; got "
+                f"{dtype}: jax_enable_x64 was on, and is off"
+            )
 
 
 def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
