@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ewsg_jax.base import checked_arrays, freshness, limits, numeric
+from ewsg_jax.base.forks import check_process
 from ewsg_jax.base.typing import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
@@ -89,6 +90,7 @@ def are_known(tree: PyTree) -> bool:
 
 def on_host(function: str, arguments: PyTree) -> None:
     """Check that a function which works on the host is given known values."""
+    check_process(function)
     takes = f"{function} must be called on the host, not under jit, vmap or grad"
     if any(map(is_traced, jax.tree.leaves(arguments))):
         raise TypeError(f"{takes}; got a traced argument")

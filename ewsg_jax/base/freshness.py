@@ -10,7 +10,7 @@ Limits:
 
 - Inside a user's own `jit` no change is seen: there JAX keeps the whole program.
 - What a digest does not see (`function_digests`), such as a file, is seen by a second look: from
-  time to time a call traces the model anew, and another program is another version.
+  time to time a call traces the model again, and another program is another version.
 - Each public call reads all functions that it was given (`benchmarks/freshness_cost.py` times it).
 """
 
@@ -46,12 +46,12 @@ first one.
 """
 _VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], Versions]] = {}
 _LOOKS: dict[Hashable, dict[Any, "_Look"]] = {}
-"""Second looks at models, by the key of one of their functions."""
+"""Second looks, by the key of one of their functions."""
 _HERE = threading.local()
 
 
 LOOK_SHARE = 0.01
-"""Of the time from one second look to the next, what a look may take, if it saw nothing new."""
+"""What a second look may take of the time to the next one, if it saw nothing new."""
 
 
 class _Look:

@@ -49,7 +49,7 @@ def outputs(
 
 
 def program_of(function: Callable[..., Any], *arguments: PyTree) -> Any:
-    """Return the program of a function, traced anew."""
+    """Return the program of a function, traced again."""
     # JAX remembers what it traced by the function, and this one is new.
     return jax.make_jaxpr(lambda *a: function(*a))(*arguments)
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import checks, freshness, tracing
+from ewsg_jax.base.forks import check_process
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import Evaluations
@@ -186,6 +187,7 @@ def _check_when(request: Request) -> None:
 
 def _check_on_host(request: Request) -> None:
     """Check that nothing is traced: what the loop on the host reads must be known."""
+    check_process("sample")
     takes = "sample must be called on the host, for it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and "
