@@ -290,7 +290,7 @@ def check_origin(kernel: Kernel, state: KernelState, origin: Origin) -> None:
     Args:
         kernel: the kernel that continues.
         state: the state.
-        origin: of which its memory has to be.
+        origin: the rows and the likelihood that its memory must be of.
     """
     if state.rows is None:
         return
