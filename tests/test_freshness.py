@@ -9,6 +9,7 @@ import contextvars
 import dataclasses
 import functools
 import importlib
+import multiprocessing
 import os
 import sys
 import threading
@@ -340,6 +341,19 @@ def put_in_environment(value):
     os.environ["SCALE_OF_A_TEST"] = repr(value)
 
 
+def of_shared_number():
+    own = multiprocessing.Value("d", 1.0)
+    return lambda position, datum: -0.5 * ((datum - position) / own.value) ** 2, (
+        functools.partial(setattr, own, "value")
+    )
+
+
+def of_memory():
+    own = np.ones(1)
+    view = memoryview(own)
+    return lambda position, datum: -0.5 * ((datum - position) / view[0]) ** 2, own.fill
+
+
 def of_environment():
     def log_likelihood(position, datum):
         return -0.5 * ((datum - position) / float(os.environ["SCALE_OF_A_TEST"])) ** 2
@@ -416,6 +430,55 @@ def test_values_that_come_back_are_no_new_program():
         with compiled_programs() as found:
             ewsg.sample(KEY, kernel, jnp.float32(0.5), DATA, 2)
         assert (len(found) > 0) is is_new, value
+
+
+def of_file(path):
+    put = lambda value: path.write_text(repr(value))
+    scale = lambda: float(path.read_text())
+    return lambda position, datum: -0.5 * ((datum - position) / scale()) ** 2, put
+
+
+def of_name_made_up(path):
+    put = settings_module()[1]
+    name = {"name": "".join(["sc", "ale"])}
+    own = lambda: vars(sys.modules["settings_of" + "_a_test"])[name["name"]]
+    return lambda position, datum: -0.5 * ((datum - position) / own()) ** 2, put
+
+
+@pytest.mark.usual_parameters("of_file")
+@pytest.mark.parametrize("way", [of_file, of_name_made_up], ids=lambda way: way.__name__)
+def test_a_second_look_sees_what_no_digest_shows(way, tmp_path, monkeypatch):
+    """A model that reads a file is traced anew from time to time, here in every call."""
+    monkeypatch.setattr(freshness, "LOOK_SHARE", float("inf"))
+    log_likelihood, put = way(tmp_path / "scale")
+    for value in (1.0, 3.0, 1.0, 3.0):
+        put(value)
+        with compiled_programs() as found:
+            run = one_step(log_likelihood).position
+        np.testing.assert_allclose(run, right(value), rtol=2e-6)
+    assert found == []
+
+
+def test_a_second_look_is_a_hundredth_of_the_time(monkeypatch):
+    clock, traced = [0.0], []
+    monkeypatch.setattr(freshness.time, "perf_counter", lambda: clock[0])
+
+    class Of:
+        pass
+
+    def trace(model):
+        traced.append(clock[0])
+        clock[0] += 0.001
+        return b"program"
+
+    model = Of()
+    look = freshness._Look(model, trace, lambda _: None)
+    for _ in range(1_000):
+        clock[0] += 0.001
+        look.look()
+    # At once after what was compiled, and then after each tenth of a second.
+    assert len(traced) == 2 + 9
+    assert look.version is None
 
 
 @pytest.mark.full

@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ewsg_jax.base import checked_arrays, freshness, limits, numeric
+from ewsg_jax.base.forks import check_process
 from ewsg_jax.base.typing import Data, Key, PyTree
 
 Array = np.ndarray | jax.Array
@@ -89,6 +90,7 @@ def are_known(tree: PyTree) -> bool:
 
 def on_host(function: str, arguments: PyTree) -> None:
     """Check that a function which works on the host is given known values."""
+    check_process(function)
     takes = f"{function} must be called on the host, not under jit, vmap or grad"
     if any(map(is_traced, jax.tree.leaves(arguments))):
         raise TypeError(f"{takes}; got a traced argument")
@@ -110,6 +112,15 @@ def positive(name: str, value: object, schedule: bool = False) -> None:
     known = _real(takes, value)
     if known is not None and not (np.isfinite(known) and known > 0):
         raise ValueError(f"{takes}; got {describe(value)}")
+    # Steps of a size that is computed as 0 would leave chains where they are. A scale is checked
+    # where its square is taken.
+    dtype = jnp.result_type(float)
+    if schedule and known is not None and known < float(jnp.finfo(dtype).tiny):
+        raise ValueError(
+            f"{takes}, which {dtype} holds from {float(jnp.finfo(dtype).tiny):.3g} on; got "
+            f"{describe(value)}: give positions and data another unit, or switch on 64 bits, "
+            f"{numeric.X64}"
+        )
 
 
 def decay(name: str, value: object) -> None:

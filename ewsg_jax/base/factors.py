@@ -232,7 +232,7 @@ def factor_of(value: Any, name: str) -> Factor:
             # Its root is what steps multiply with.
             check_not_tiny(np.asarray(float(value) ** 0.5), takes)
         return Number(root=float(value) ** 0.5 if is_known else jnp.sqrt(value))
-    tree = _numbers(value, takes)
+    tree = _numbers(numeric.native(value), takes)
     if isinstance(tree, jax.Array) and tree.ndim == 2 and tree.shape[0] == tree.shape[1]:
         return Dense(matrix=_cholesky(tree, takes))
     _positive(tree, takes)
@@ -247,7 +247,7 @@ def _numbers(tree: PyTree, takes: str) -> PyTree:
     ):
         raise TypeError(f"{takes}; got {checks.describe(tree)}")
     for leaf in leaves:
-        if not checks.is_traced(leaf):
+        if not checks.is_traced(leaf) and np.isrealobj(leaf):
             known = np.asarray(leaf, np.float64)
             is_square = known.ndim == 2 and len(set(known.shape)) == 1
             sizes = np.abs(np.diagonal(known) if is_square else known)

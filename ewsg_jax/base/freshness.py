@@ -9,8 +9,8 @@ the first. What tracing itself changes, such as a counter, is no change.
 Limits:
 
 - Inside a user's own `jit` no change is seen: there JAX keeps the whole program.
-- What `reading` does not see is not seen here: files, the environment, names made up at run time,
-  globals of the packages in `reading.CONSTANT`.
+- What a digest does not see (`function_digests`), such as a file, is seen by a second look: from
+  time to time a call traces the model again, and another program is another version.
 - Each public call reads all functions that it was given (`benchmarks/freshness_cost.py` times it).
 """
 
@@ -19,9 +19,10 @@ import functools
 import inspect
 import itertools
 import threading
+import time
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -44,12 +45,88 @@ Versions = dict[bytes, bytes | None]
 first one.
 """
 _VERSIONS: dict[Hashable, tuple[list[weakref.ref[Any]], Versions]] = {}
+_LOOKS: dict[Hashable, dict[Any, "_Look"]] = {}
+"""Second looks, by the key of one of their functions."""
 _HERE = threading.local()
+
+
+LOOK_SHARE = 0.01
+"""What a second look may take of the time to the next one, if it saw nothing new."""
+
+
+class _Look:
+    """A second look at a model: whether it is still the program that was traced first.
+
+    Attributes:
+        version: what stands for another program than the first one; None for the first.
+    """
+
+    def __init__(
+        self, model: Any, trace: Callable[[Any], bytes], forget: Callable[[Any], object]
+    ) -> None:
+        self._model = weakref.ref(model, forget)
+        self._trace, self._first, self.version, self._due = trace, None, None, 0.0
+        # What was traced with 64 bits is another program without them.
+        self._has_x64 = bool(jax.config.read("jax_enable_x64"))
+        self.look()
+
+    def look(self) -> None:
+        """Trace the model, if it is time for that."""
+        model, began = self._model(), time.perf_counter()
+        if model is None or began < self._due:
+            return
+        with contextlib.suppress(Exception):  # the call itself says what is wrong
+            with jax.enable_x64(self._has_x64):
+                program = self._trace(model)
+            is_new = program != (self.version or self._first)
+            self._first = self._first or program
+            self.version = None if program == self._first else program
+            # What was just compiled took long enough for a look at the next call.
+            if is_new:
+                return
+        ended = time.perf_counter()
+        self._due = ended + (ended - began) / LOOK_SHARE
+
+
+def look_again(model: Any, shapes: Hashable, trace: Callable[[Any], bytes]) -> None:
+    """Have later calls look, from time to time, whether a model is still the same program.
+
+    Args:
+        model: what holds functions; it is forgotten with the model.
+        shapes: those of the arguments of its functions.
+        trace: returns what stands for the model's program, and does not hold the model.
+    """
+    keys = [_key_of(function) for function in functions_in(model)]
+    if not keys or not all(key in _VERSIONS for key in keys):
+        return
+    # Models may share a function: they are found by one, and known by all of theirs.
+    looks = _LOOKS.setdefault(keys[-1], {})
+    name = frozenset(keys), getattr(_HERE, "seen", frozenset()), shapes
+    if name not in looks:
+        looks[name] = _Look(model, trace, lambda _: looks.pop(name, None))
+
+
+def _looked_at(entered: Collection[Hashable], seen: Hashable) -> dict[Hashable, bytes | None]:
+    """Return versions of models that have changed in a way which no digest shows."""
+    looks = [
+        ((keys, shapes), look)
+        for key in entered
+        for (keys, then, shapes), look in list(_LOOKS.get(key, {}).items())
+        if then == seen and keys <= set(entered)
+    ]
+    for _, look in looks:
+        look.look()
+    return {name: look.version for name, look in looks if look.version is not None}
 
 
 def now() -> Hashable:
     """Return what stands for the values that functions read now, for caches in Python."""
     return _CHANGED.value
+
+
+def once_more() -> contextlib.AbstractContextManager[Any]:
+    """Trace again what JAX remembers, in a `with` block: as a program of its own."""
+    return _CHANGED(("once more", now()))
 
 
 @contextlib.contextmanager
@@ -72,11 +149,15 @@ def as_of_now(*holders: object) -> Iterator[None]:
     _HERE.versions = outer | {key: version for key, (_, version) in entered.items()}
     # The first values seen are version None, so that a function that never changes has no key.
     changed = frozenset(item for item in _HERE.versions.items() if item[1] is not None)
+    before, _HERE.seen = getattr(_HERE, "seen", frozenset()), changed
     try:
         with _CHANGED(changed):
+            unseen = _looked_at(entered, changed)
+        _HERE.versions |= unseen
+        with _CHANGED(changed | frozenset(unseen.items())):
             yield
     finally:
-        _HERE.versions = outer
+        _HERE.versions, _HERE.seen = outer, before
         # Tracing may have changed them.
         for key, read in _read(functions)[0].items():
             if key in entered:

@@ -124,16 +124,23 @@ def _code(code: types.CodeType) -> _Code:
 
 def _content_of_code(code: types.CodeType) -> tuple[Any, ...]:
     """Return what code does, without its place in a file, its docstring and names of variables."""
-    constants = list(code.co_consts)
-    # Before Python 3.13 a first constant that is a string is one; since then a flag says so.
-    is_marked = sys.version_info < (3, 13) or code.co_flags & _HAS_DOCSTRING
-    if is_marked and constants and isinstance(constants[0], str):
-        constants[0] = None
+    # By values, for the places of constants and names in their tables depend on the rest.
+    instructions = [
+        (
+            instruction.opname,
+            _constant(instruction.argval)
+            if instruction.opcode in dis.hasconst
+            else instruction.argval
+            if instruction.opcode in (*dis.hasname, *dis.hasfree)
+            else instruction.arg,
+        )
+        for instruction in dis.get_instructions(code)
+        if instruction.opname != "EXTENDED_ARG"
+    ]
     return (
-        (code.co_code, code.co_exceptiontable, code.co_flags & ~_HAS_DOCSTRING),
+        (instructions, code.co_exceptiontable, code.co_flags & ~_HAS_DOCSTRING),
         (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
-        (code.co_names, code.co_freevars, code.co_cellvars),
-        tuple(map(_constant, constants)),
+        (code.co_freevars, code.co_cellvars),
     )
 
 
@@ -325,6 +332,8 @@ class Reader:
 
     def _class(self, page: _Page, value: type) -> None:
         page.write(self._module_of(value), value.__qualname__)
+        if is_of_user(type(value)):
+            self._add(page, (type(value),), _NO_NAMES)
         for base in filter(is_of_user, value.__mro__):
             for name, inside in list(vars(base).items()):
                 if name not in _UNREAD and not isinstance(inside, _DESCRIPTORS):
@@ -333,6 +342,11 @@ class Reader:
 
     def _object(self, page: _Page, value: object, attributes: frozenset[str]) -> None:
         kind = type(value)
+        # Such as numbers of ctypes.
+        if (raw := _bytes_of(value)) is not None:
+            page.can_change = True
+            page.hash.update(raw)
+            return
         if is_of_user(kind):
             self._add(page, (kind,), attributes)
         # Such as what `jax.jit` and `functools.cache` return.
@@ -386,6 +400,14 @@ def is_of_user(kind: type) -> bool:
 
 def _in_class(kind: type, name: str) -> Any:
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    """Return the bytes of an object that lends its memory, None of all others."""
+    try:
+        return memoryview(value).tobytes()
+    except Exception:
+        return None
 
 
 def _attribute(value: object, name: str) -> Any:

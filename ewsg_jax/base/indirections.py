@@ -10,7 +10,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any
 
 BY_STRING = {"getattr", "globals", "vars", "__dict__", "environ", "getenv"} | {
@@ -20,6 +20,7 @@ BY_STRING = {"getattr", "globals", "vars", "__dict__", "environ", "getenv"} | {
 }
 """Names by which code reads a global, an attribute, a module or a variable that a string names."""
 REFERENCES: dict[type, Callable[[Any], Any]] = {
+    Context: lambda value: list(value.values()),
     ContextVar: lambda value: value.get(None),
     weakref.ref: lambda value: value(),
     weakref.WeakMethod: lambda value: value(),
@@ -42,7 +43,7 @@ def stands_for(value: Any, attributes: frozenset[str], of_process: bool) -> tupl
         value: any value.
         attributes: names that the code uses which reads it, strings that may name something
             included.
-        of_process: whether all of the environment counts if the code does not name a variable.
+        of_process: whether all of the environment counts, and not only variables that are named.
     """
     kind = type(value)
     if kind in REFERENCES:
@@ -50,9 +51,10 @@ def stands_for(value: Any, attributes: frozenset[str], of_process: bool) -> tupl
     if issubclass(kind, threading.local):
         own_class = () if kind is threading.local else (kind,)
         return (*own_class, dict(value.__dict__))
-    if value is os and not attributes.isdisjoint(("environ", "getenv")):
-        return (_environment(attributes),)
-    if value is os.environ or value is os.getenv:
+    if kind.__module__ == "multiprocessing.sharedctypes":
+        return (getattr(value, "_obj", None),)
+    is_read = value is os and not attributes.isdisjoint(("environ", "getenv"))
+    if is_read or value is os.environ or value is os.getenv:
         return (dict(os.environ) if of_process else _environment(attributes),)
     return None
 

@@ -6,10 +6,14 @@ arguments. Values may be sets of inputs, signs, or arrays. The walk enters calls
 those of the program inside; a loop or a branch is one equation for the rule.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 V = TypeVar("V")
 Program = Any
@@ -110,6 +114,68 @@ def multiplied_with(program: Program, count: int) -> frozenset[int]:
     ]
     results = interpret(program, inputs, rule, lambda constant: _Terms())
     return frozenset().union(*(x.together for x in results))
+
+
+def draws_of_its_own(program: Program) -> bool:
+    """Return whether a program draws from a key that none of its inputs is."""
+
+    def is_random(name: str) -> bool:
+        return name.startswith(("random_", "threefry", "rng_"))
+
+    draws = False
+
+    def rule(equation: Equation, depends: list[bool]) -> list[bool]:
+        nonlocal draws
+        inner = (one.primitive.name for one in equations_within(equation))
+        draws |= not any(depends) and any(map(is_random, (equation.primitive.name, *inner)))
+        return [any(depends)] * len(equation.outvars)
+
+    inputs = [True] * len(getattr(program, "jaxpr", program).invars)
+    interpret(program, inputs, rule, lambda constant: False)
+    return draws
+
+
+def digest(program: Program) -> bytes:
+    """Return what stands for a program: another one for other operations or other constants."""
+    page = hashlib.blake2b(digest_size=16)
+    _write(page, program)
+    return page.digest()
+
+
+def _write(page: Any, program: Program) -> None:
+    jaxpr = getattr(program, "jaxpr", program)
+    numbers = {atom: place for place, atom in enumerate((*jaxpr.invars, *jaxpr.constvars))}
+
+    def write(value: Any) -> None:
+        is_array = isinstance(value, jax.Array | np.ndarray | np.generic)
+        if is_array and not isinstance(value, Tracer):
+            if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+                value = jax.random.key_data(value)
+            page.update(f"{value.dtype}{value.shape}".encode() + np.asarray(value).tobytes())
+        elif isinstance(value, bool | int | float | complex | str | bytes | np.dtype | type):
+            page.update(repr(value).encode())
+        else:
+            # Functions and places of devices are no part of what is computed.
+            page.update(type(value).__name__.encode())
+
+    for constant in getattr(program, "consts", ()):
+        write(constant)
+    for equation in jaxpr.eqns:
+        write(equation.primitive.name)
+        for atom in equation.invars:
+            write(atom.val if is_literal(atom) else numbers[atom])
+        for atom in equation.outvars:
+            numbers[atom] = len(numbers)
+            write(str(atom.aval))
+        for name, value in sorted(equation.params.items()):
+            write(name)
+            for leaf in jax.tree.leaves(value):
+                if hasattr(getattr(leaf, "jaxpr", leaf), "eqns"):
+                    _write(page, leaf)
+                else:
+                    write(leaf)
+    for atom in jaxpr.outvars:
+        write(atom.val if is_literal(atom) else numbers[atom])
 
 
 def programs_in(equation: Equation) -> list[Program]:

@@ -20,8 +20,8 @@ def wide(dtype: Any) -> np.dtype:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the dtype that JAX gives the sum of arrays or dtypes, also if it is told to promote
-    none (`jax_numpy_dtype_promotion="strict"`).
+    """Return the dtype that JAX gives the sum of arrays or dtypes, also if
+    `jax_numpy_dtype_promotion="strict"` lets it promote none.
     """
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*values)

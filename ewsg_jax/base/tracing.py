@@ -1,18 +1,42 @@
 """What a user-defined function makes of known shapes, and its gradient: traced, never run."""
 
-from collections.abc import Callable
+import contextlib
+import weakref
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, jaxprs
+from ewsg_jax.base import checks, freshness, jaxprs
 from ewsg_jax.base.typing import Array, PyTree
 
+OUTSIDE = "make what is fixed outside of the function"
+"""What to do with what is drawn, and is no randomness."""
+_SAME: dict[Hashable, tuple[weakref.ref[Any], bool]] = {}
+"""Functions that made the same program twice, by what they read then, and whether they depend on
+their arguments.
+"""
 
-def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree) -> PyTree:
-    """Check that a user's function of `of` returns a pytree of arrays; return their shapes."""
+
+def outputs(
+    name: str,
+    function: Callable[..., Any],
+    of: str,
+    *arguments: PyTree,
+    key: str = "add such noise to what samples.predict(…, key=…) returns",
+) -> PyTree:
+    """Check that a user's function of `of` returns a pytree of arrays, and draws nothing but from a
+    key that it is given; return their shapes.
+
+    Args:
+        name: what the function is called in messages.
+        function: the function.
+        of: what it is a function of, in words.
+        arguments: shapes or values of its arguments.
+        key: how it is given a key, in words.
+    """
     takes = f"{name} must be a function of {of} that returns a pytree of arrays"
     try:
         returned = jax.eval_shape(function, *arguments)
@@ -20,7 +44,50 @@ def outputs(name: str, function: Callable[..., Any], of: str, *arguments: PyTree
         raise ValueError(f"{takes}; it failed: {checks.reason(error)}") from error
     if not jax.tree.leaves(returned):
         raise ValueError(f"{takes}; it returned {checks.describe(returned)}")
+    check_same(name, function, *arguments, key=key)
     return returned
+
+
+def program_of(function: Callable[..., Any], *arguments: PyTree) -> Any:
+    """Return the program of a function, traced again."""
+    # JAX remembers what it traced by the function, and this one is new.
+    return jax.make_jaxpr(lambda *a: function(*a))(*arguments)
+
+
+def check_same(
+    name: str, function: Callable[..., Any], *arguments: PyTree, key: str | None = None
+) -> bool:
+    """Return whether what a function returns depends on its arguments; check that it is the same
+    program whenever it is traced, and with `key`, which says in words how it is given a key, that
+    it draws from no other one. Once for what a function reads.
+
+    Raises:
+        ValueError: it is another program, such as with NumPy's randomness in it; or it makes a key,
+            or holds one.
+    """
+    known = id(function), freshness.now(), key is None
+    if known in _SAME and _SAME[known][0]() is function:
+        return _SAME[known][1]
+    program = program_of(function, *arguments)
+    # Programs that JAX remembers inside, as of a user's own `jit`, are traced again.
+    with freshness.once_more():
+        again = program_of(function, *arguments)
+    draw = key or "draw with jax.random from a key"
+    if jaxprs.digest(program) != jaxprs.digest(again):
+        raise ValueError(
+            f"{name} must return the same for the same arguments; it reads randomness of Python or "
+            "NumPy, a clock or something else that changes, which a compiled program would keep as "
+            f"it was once: {draw}, or {OUTSIDE}"
+        )
+    if key is not None and jaxprs.draws_of_its_own(program):
+        raise ValueError(
+            f"{name} must draw from a key that it is given, because one that it makes or holds "
+            f"gives the same numbers for all chains and draws: {draw}, or {OUTSIDE}"
+        )
+    depends = bool(jaxprs.computed_from(program))
+    with contextlib.suppress(TypeError):  # not all can be referred to weakly
+        _SAME[known] = weakref.ref(function, lambda _: _SAME.pop(known, None)), depends
+    return depends
 
 
 def scalar(

@@ -1,5 +1,6 @@
 """A function of the position at new inputs, averaged over draws, some at a time."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -9,16 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, jaxprs, limits, numeric, products, pytrees
+from ewsg_jax.base import checks, jaxprs, limits, numeric, products, pytrees, tracing
 from ewsg_jax.base.freshness import as_of_now
-from ewsg_jax.base.typing import Array, PyTree
+from ewsg_jax.base.typing import Array, Key, PyTree
+
+HOW_TO_DRAW = "give predict(lambda position, inputs, key: …, inputs, key=jax.random.key(0))"
+"""How a function of draws is given a key for each of them."""
 
 
 def predict(
     draws: PyTree,
-    function: Callable[[Any, Any], PyTree],
+    function: Callable[..., PyTree],
     inputs: PyTree,
     *,
+    key: Key | None = None,
     log: bool = False,
     keep_draws: bool = False,
     chunk_size: int | None = None,
@@ -31,8 +36,31 @@ def predict(
     if checks.boolean("keep_draws", keep_draws) and log:
         raise ValueError("log must be False with keep_draws=True, which takes no mean; got True")
     reduce = "none" if keep_draws else "log" if log else "mean"
+    if key is not None:
+        checks.key(key)
+        checks.function("function", function, "(position, inputs, key) -> pytree of arrays")
+        lengths = _lengths(draws)
+        keys = jax.random.key_data(jax.random.split(key, lengths))
+        function = _Keyed(products.in_full(function), str(jax.random.key_impl(key)))
+        draws = draws, keys
     with as_of_now(function):
-        return run(prepare(draws, function, inputs, reduce, chunk_size), inputs)
+        program = prepare(draws, function, inputs, reduce, chunk_size)
+        one = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), program.draws)
+        tracing.check_same("function", function, one, numeric.native(inputs), key=HOW_TO_DRAW)
+        return run(program, inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Keyed:
+    """A function of a position, inputs and a key, as one of a position with a key's numbers."""
+
+    function: Callable[..., PyTree]
+    implementation: str
+
+    def __call__(self, drawn: tuple[PyTree, Array], inputs: PyTree) -> PyTree:
+        position, numbers = drawn
+        key = jax.random.wrap_key_data(numbers, impl=self.implementation)
+        return self.function(position, inputs, key)
 
 
 class Prediction(NamedTuple):

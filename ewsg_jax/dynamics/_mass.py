@@ -11,7 +11,7 @@ in units of this sd.
 import dataclasses
 from typing import Any, NamedTuple
 
-from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base import checks, numeric, pytrees
 from ewsg_jax.base.factors import Factor, factor_of
 from ewsg_jax.base.modules import Part, arguments, made_by, module, written
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree, State
@@ -185,6 +185,7 @@ def in_metric(dynamics: Dynamics, inverse_mass: InverseMass) -> Dynamics:
         2.0
     """
     checks.instance("dynamics", dynamics, Dynamics, "one of ewsg_jax.dynamics")
+    inverse_mass = numeric.native(inverse_mass)
     if is_one(inverse_mass):
         return dynamics
     if not dynamics.translates:

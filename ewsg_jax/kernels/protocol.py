@@ -27,6 +27,18 @@ Signature = tuple[Hashable, ...]
 """Structures, shapes and dtypes of a kernel, a key, a state and data."""
 
 
+class Origin(NamedTuple):
+    """What the sums in a state are made of, as digests; None for what is not known.
+
+    Attributes:
+        rows: the rows, in their order.
+        likelihood: the log likelihood, with what it reads.
+    """
+
+    rows: str | None = None
+    likelihood: str | None = None
+
+
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Checked:
@@ -37,16 +49,16 @@ class Checked:
         signature: structures, shapes and dtypes that were checked; None if they are not known.
             Equality and copies leave it out: states of different kernels, or of another process,
             keep one structure.
-        digest: what stands for the rows of the run that the state is the last one of; None if that
-            is not known, as of a state after a `step`. Equality leaves it out.
+        origin: what stands for the rows and the likelihood of the run that the state is the last
+            one of; unknown of a state after a `step`. Equality leaves it out.
     """
 
     num_rows: int
     signature: Signature | None = dataclasses.field(default=None, compare=False, repr=False)
-    digest: str | None = dataclasses.field(default=None, compare=False, repr=False)
+    origin: Origin = dataclasses.field(default=Origin(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[type["Checked"], tuple[Any, ...]]:
-        return Checked, (self.num_rows, None, self.digest)
+        return Checked, (self.num_rows, None, self.origin)
 
 
 class KernelState(NamedTuple, Generic[P]):
@@ -272,19 +284,36 @@ def check_rows(state: KernelState, data: Data) -> None:
         )
 
 
-def check_digest(rows: Checked | None, digest: str | None) -> None:
-    """Check that the rows that a state was made on are those of a digest, as far as is known."""
-    if rows is not None and are_others(rows.digest, digest):
+def check_origin(kernel: Kernel, state: KernelState, origin: Origin) -> None:
+    """Check that a state was made on rows and by a likelihood, as far as is known.
+
+    Args:
+        kernel: the kernel that continues.
+        state: the state.
+        origin: the rows and the likelihood that its memory must be of.
+    """
+    if state.rows is None:
+        return
+    again = (
+        "positions start again by sample(key, kernel, state.position, rows, …, stacked=True), that "
+        "of one chain by kernel.init(key, state.position, rows)"
+    )
+    if are_others(state.rows.origin.rows, origin.rows):
         raise ValueError(
-            f"data must be the {rows.num_rows} rows of the run whose state it is, in their order: "
-            "it may hold sums over these; got others, on which its positions start again by "
-            "sample(key, kernel, state.position, rows, …, stacked=True), that of one chain by "
-            "kernel.init(key, state.position, rows)"
+            f"data must be the {state.rows.num_rows} rows of the run whose state it is, in their "
+            f"order: it may hold sums over these; got others: {again}"
+        )
+    # A state without a memory is a position and a momentum, which any likelihood may move on.
+    remembers = bool(jax.tree.leaves(state.memory)) or not hasattr(kernel, "estimator")
+    if remembers and are_others(state.rows.origin.likelihood, origin.likelihood):
+        raise ValueError(
+            "kernel must have the log_likelihood of the run whose state it is, which must read the "
+            f"same values: the state holds sums of it; got another: {again}"
         )
 
 
 def are_others(digest: str | None, other: str | None) -> bool:
-    """Return whether digests of rows are known, of one kind, and differ."""
+    """Return whether digests are known, of one kind, and differ."""
     if digest is None or other is None or digest.split()[0] != other.split()[0]:
         return False
     return digest != other
@@ -323,7 +352,7 @@ def _signature(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Sign
 def _with_signature(state: KernelState, signature: Signature | None) -> KernelState:
     if state.rows is None:
         return state
-    # Without a digest, which a program that is compiled once would give to states on other rows.
+    # Without its origin, which a program that is compiled once would give to states on other rows.
     return state._replace(rows=Checked(state.rows.num_rows, signature))
 
 

@@ -247,7 +247,8 @@ class FireflyMonteCarlo(Kernel[P]):
 
         Args:
             position: the position.
-            start: where the chain started, the reference point of the bound if none was given.
+            start: the first position of the chain, the reference point of the bound if the kernel
+                has none.
             data: all rows.
         """
         center = centers.center_or_start(self.center, start)

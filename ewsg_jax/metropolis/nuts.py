@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.base import checked_arrays, checks, limits, optional, pytrees, rng
+from ewsg_jax.base import checked_arrays, checks, limits, numeric, optional, pytrees, rng
 from ewsg_jax.base.factors import Factor, factor_of
 from ewsg_jax.base.modules import arguments, made_by, module, static, written
 from ewsg_jax.base.needs import Need
@@ -164,8 +164,8 @@ class Nuts(Kernel[P]):
         return state._replace(dynamics=moved), info
 
     def measures_rounding(self, data: Data) -> bool:
-        """Return whether rows are so many that the rounding of V is measured before the first step,
-        and not only at the end of a run.
+        """Return whether the rounding of V is measured before the first step, for there are many
+        rows, and not only at the end of a run.
         """
         return num_rows(data) >= 10_000
 
@@ -289,6 +289,7 @@ def nuts(
     if passes_per_step is not None:
         checks.positive("passes_per_step", passes_per_step)
     check_posterior(posterior)
+    inverse_mass = numeric.native(inverse_mass)
     return Nuts(
         posterior=posterior,
         **hyperparameters(step_size=step_size, temperature=temperature),

@@ -97,8 +97,8 @@ def _outer(subset: SomeRows, center: np.ndarray, covariance: np.ndarray) -> floa
 def _surprising(subset: SomeRows, center: np.ndarray, data: Data) -> np.ndarray:
     """Return the numbers of as many rows as the subset has, with the lowest log likelihoods."""
     position = subset.layout.tree(jnp.asarray(center))
-    size = limits.ROWS_AT_ONCE
-    parts = [take_rows(data, slice(k, k + size)) for k in range(0, num_rows(data), size)]
+    size, n = limits.ROWS_AT_ONCE, num_rows(data)
+    parts = [take_rows(data, np.arange(k, min(k + size, n))) for k in range(0, n, size)]
     values = [np.asarray(_log_likelihoods(subset.posterior, position, part)) for part in parts]
     return np.sort(np.argsort(np.concatenate(values), kind="stable")[: subset.size])
 

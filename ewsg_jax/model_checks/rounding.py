@@ -35,8 +35,8 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
 
     Args:
         kernel: the kernel.
-        position: where a chain is when it has settled: far from there V may be larger than it is
-            where chains stay.
+        position: that of a chain which has settled: far from there V, and its rounding, may be
+            larger.
         data: all n rows, on one device.
     """
     numbers = sum(x.size for x in jax.tree.leaves(view(data).tree))
@@ -52,7 +52,8 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
     moves = rng.noise(jax.random.key(0), like)
     if isinstance(kernel, Nuts):
         moves = jax.vmap(kernel.mass.factor.times)(moves)
-    points = pytrees.combine((1, position), (kernel.step_size(step), moves))
+    size = kernel.step_size(step)
+    points = jax.vmap(lambda move: pytrees.combine((1, position), (size, move)))(moves)
     try:
         narrow = _potentials(kernel, points, position, data)
         with jax.enable_x64(True):

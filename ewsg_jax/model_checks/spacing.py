@@ -1,7 +1,7 @@
-"""Whether the numbers of a position's dtype lie close enough for the posterior.
+"""Whether a dtype is fine enough for the posterior of a parameter.
 
-Float32 has 24 bits: it tells days of the modified Julian calendar, 59,000 and some, apart by 0.004,
-which may be the sd of a transit's time. Chains then walk on a grid, or do not move.
+Float32 has 24 bits: days of the modified Julian calendar, 59,000 and some, are 0.004 apart, which
+may be the sd of a transit's time. Chains then walk on a grid, or do not move.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ SPACINGS_PER_SD = 10.0
 def coarse_numbers(
     layout: Layout, center: np.ndarray, sd: np.ndarray, names: Sequence[str]
 ) -> list[Finding]:
-    """Return one finding if numbers of the position's dtypes are too far apart for the posterior.
+    """Return one finding if the position's dtypes are too coarse for the posterior.
 
     Args:
         layout: the shapes and dtypes of the position.
-        center: where the posterior is, shape (d,).
+        center: means of the posterior, shape (d,).
         sd: its standard deviations, shape (d,).
         names: names of the coordinates.
     """
@@ -38,12 +38,12 @@ def coarse_numbers(
     coarse = np.flatnonzero(spacing * SPACINGS_PER_SD > sd)
     if not len(coarse):
         return []
-    k = int(coarse[np.argmax(spacing[coarse] / np.maximum(sd[coarse], np.finfo(float).tiny))])
+    k = int(coarse[int(np.argmax(spacing[coarse] / np.maximum(sd[coarse], 1e-300)))])
     # With half an sd rounding adds 2 % of the variance, and more if a step is a part of an sd.
     is_doubtful = 2 * spacing[k] > sd[k]
     text = (
         f"numbers near {center[k]:.8g} are {spacing[k]:.2g} apart in {_dtypes(layout)}, and the sd "
-        f"of {_listed([names[i] for i in coarse], names[k])} is {sd[k]:.2g}"
+        f"of {_listed([names[int(i)] for i in coarse], names[k])} is {sd[k]:.2g}"
     )
     return [Finding("spacing", "doubt" if is_doubtful else "note", text, _cure(center[k]))]
 
@@ -53,7 +53,7 @@ def of_draws(draws: PyTree, is_finite: np.ndarray) -> list[Finding]:
 
     Args:
         draws: draws of positions with leading axes (chain, draw).
-        is_finite: which chains stayed finite, shape (chain,): others stand where they diverged.
+        is_finite: which chains stayed finite, shape (chain,): others stand still.
     """
     findings: list[Finding] = []
     for place, leaf in enumerate(jax.tree.leaves(draws)):

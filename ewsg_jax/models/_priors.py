@@ -41,7 +41,12 @@ def of_scale(name: str, scale: Scalar) -> tuple[Scalar, Scalar]:
     checks.positive(name, scale)
     known = number(scale)
     try:
-        return known**-2, log_scale_constant(known)
+        precision = known**-2
+        if isinstance(precision, float) and precision > float(
+            jnp.finfo(jnp.result_type(float)).max
+        ):
+            raise OverflowError
+        return precision, log_scale_constant(known)
     except OverflowError:
         raise ValueError(
             f"{name} must be a positive number whose inverse square is a float; got {scale!r}"

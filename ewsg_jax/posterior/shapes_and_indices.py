@@ -71,6 +71,9 @@ class ModelCheck:
             tracing.scalar(
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
+            tracing.check_same("log_likelihood", model.log_likelihood, shapes, datum)
+            trace = functools.partial(_program, shapes, datum)
+            freshness.look_again(model, _signature((shapes, datum))[1:], trace)
             self._fitting.add(signature)
         self._check_columns(model, shapes, data, (signature, num_rows(data)))
         self.check_prior(model, position)
@@ -113,6 +116,7 @@ class ModelCheck:
         signature = _signature(shapes)
         if signature not in self._fitting:
             tracing.scalar("log_prior", "this position", model.log_prior, shapes)
+            tracing.check_same("log_prior", model.log_prior, shapes)
             self._fitting.add(signature)
 
     def check_gradient(self, model: CheckedModel, position: Position, data: Data) -> None:
@@ -147,12 +151,21 @@ class ModelCheck:
                 self._fitting.add(no_index)
 
 
+def _program(position: Position, datum: Data, model: CheckedModel) -> bytes:
+    """Return what stands for the programs of a model's functions."""
+    programs = (
+        tracing.program_of(model.log_likelihood, position, datum),
+        tracing.program_of(model.log_prior, position),
+    )
+    return b"".join(map(jaxprs.digest, programs))
+
+
 def _is_place(key: Any) -> bool:
     """Return whether a part of a path is a place in a list, or a number that a dictionary has."""
     return isinstance(getattr(key, "idx", getattr(key, "key", None)), int)
 
 
-def _signature(shapes: PyTree) -> Hashable:
+def _signature(shapes: PyTree) -> tuple[Hashable, ...]:
     leaves, structure = jax.tree.flatten(shapes)
     return freshness.now(), structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 

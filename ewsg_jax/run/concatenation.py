@@ -8,7 +8,7 @@ import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import PyTree
-from ewsg_jax.kernels.protocol import are_others
+from ewsg_jax.kernels.protocol import Origin, are_others
 from ewsg_jax.run.moments import joined
 
 CONTINUATION_TAKES = "later must be a run that continued from the state of these samples"
@@ -79,11 +79,12 @@ def check(first: Any, later: Any) -> None:
             raise ValueError(
                 f"{CONTINUATION_TAKES}, {what.format(one)}; got one {what.format(other)}"
             )
-    if are_others(_rows_of(first), _rows_of(later)):
-        raise ValueError(
-            f"{CONTINUATION_TAKES}, on the same {first.num_data} rows in their order; got one on "
-            "other rows, so that no posterior has both their draws: keep the two apart"
-        )
+    for what, one, other in zip(Origin._fields, _origin_of(first), _origin_of(later), strict=True):
+        if are_others(one, other):
+            raise ValueError(
+                f"{CONTINUATION_TAKES}, of the same {what}; got one of other {what}, so that no "
+                "posterior has both their draws: keep the two apart"
+            )
     checks.same_tree(
         f"{CONTINUATION_TAKES} and keeps what they keep", "draws", _one(later), _one(first)
     )
@@ -97,9 +98,8 @@ def check(first: Any, later: Any) -> None:
     checks.same_tree(f"{CONTINUATION_TAKES} and keeps what they keep", "moments", *moments)
 
 
-def _rows_of(samples: Any) -> str | None:
-    """Return the digest of a run's rows, None if it is not known."""
-    return None if samples.state.rows is None else samples.state.rows.digest
+def _origin_of(samples: Any) -> Origin:
+    return Origin() if samples.state.rows is None else samples.state.rows.origin
 
 
 def _last_step(samples: Any) -> int:

@@ -1,5 +1,5 @@
-"""What stands for the rows of a run, in checkpoints and in the states of its chains: their memory
-may hold sums over these rows.
+"""What stands for the rows and the likelihood of a run, in checkpoints and in the states of its
+chains: their memory may hold sums of one over the others.
 """
 
 import functools
@@ -9,7 +9,10 @@ import jax
 import numpy as np
 
 from ewsg_jax.base import checked_arrays, pytrees
+from ewsg_jax.base.function_digests import Reader
+from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Data
+from ewsg_jax.kernels.protocol import Kernel, Origin
 from ewsg_jax.rows._window import Window
 from ewsg_jax.run.streams.stream import Stream
 
@@ -23,6 +26,22 @@ def data_fingerprint(data: Data) -> dict[str, str]:
         "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
         "numbers": pytrees.digest(data),
     }
+
+
+def origin_of(kernel: Kernel, data: Data) -> Origin:
+    """Return what stands for the rows and the likelihood of a run."""
+    posteriors = (getattr(part, "posterior", None) for part in parts_of(kernel))
+    posterior = next((one for one in posteriors if one is not None), None)
+    if posterior is None:
+        return Origin(data_digest(data))
+
+    # Once for a function and what it reads now (`freshness.now`).
+    def look() -> str:
+        read = Reader(for_files=True).read(posterior.log_likelihood)
+        return f"code {read.digest.hex()}"
+
+    known = checked_arrays.remembered("likelihood", look, (), posterior.log_likelihood)
+    return Origin(data_digest(data), known)
 
 
 def data_digest(data: Data) -> str | None:

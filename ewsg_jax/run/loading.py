@@ -17,7 +17,7 @@ from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import from_dictionaries
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
-from ewsg_jax.run.data_digest import data_digest
+from ewsg_jax.run.data_digest import origin_of
 from ewsg_jax.run.moments import Moments
 from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
@@ -125,12 +125,12 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         whole_kernel, rows = over(kernel, numeric.native(data))
         if not isinstance(rows, Stream):
             checks.data(rows)
-        digest = data_digest(rows)
+        origin = origin_of(whole_kernel, rows)
         if not isinstance(rows, Stream):
             rows = checks.shapes(rows)
         with as_of_now(kernel):
             saved = states.saved(contents, position)
-            state = states.restored(saved, whole_kernel, rows, digest=digest)
+            state = states.restored(saved, whole_kernel, rows, origin=origin)
     try:
         moments = None if moments is None else Moments(**moments)
         # Files of earlier versions have no findings.

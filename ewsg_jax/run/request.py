@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import checks, freshness, tracing
+from ewsg_jax.base.forks import check_process
 from ewsg_jax.base.needs import Need, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import uses_batches
-from ewsg_jax.kernels.protocol import Kernel, KernelState, check_numbers
+from ewsg_jax.kernels.protocol import Kernel, KernelState, Origin, check_numbers
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._scheme import is_ordered
@@ -76,8 +77,8 @@ class Request(NamedTuple):
 
     functions: list[tuple[str, str]] | None = None
     """The names of functions and digests of what they read, None without a checkpoint."""
-    digest: str | None = None
-    """What stands for the rows, None before the run begins."""
+    origin: Origin = Origin()
+    """What stands for the rows and the likelihood, unknown before the run begins."""
 
     @property
     def devices(self) -> Devices | None:
@@ -186,6 +187,7 @@ def _check_when(request: Request) -> None:
 
 def _check_on_host(request: Request) -> None:
     """Check that nothing is traced: what the loop on the host reads must be known."""
+    check_process("sample")
     takes = "sample must be called on the host, for it compiles and watches the run itself"
     advice = (
         "for many chains give num_chains=…; in a program of your own put kernel.init and "

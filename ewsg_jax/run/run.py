@@ -20,7 +20,7 @@ from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
 from ewsg_jax.run.batches import sample_in_batches
 from ewsg_jax.run.checkpoint import Earlier
-from ewsg_jax.run.data_digest import data_digest
+from ewsg_jax.run.data_digest import origin_of
 from ewsg_jax.run.health import warn_of_overflow
 from ewsg_jax.run.host import on_host
 from ewsg_jax.run.loop import make_steps
@@ -73,7 +73,7 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
         state = states.restored(earlier.state, kernel, data, request.placed)
         request = request._replace(state=state)
     # Before the run, whose draws are not lost then if a stream cannot be read at its end.
-    request = request._replace(digest=data_digest(request.data))
+    request = request._replace(origin=origin_of(request.kernel, request.data))
     if request.chain_batch_size is None:
         samples = run_chains(request, earlier)
     else:
@@ -131,8 +131,8 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
         moments=None
         if request.moments is None or outcome.sums is None
         else finish(request.moments, outcome.sums),
-        state=states.with_digest(
-            outcome.state if request.devices is None else on_host(outcome.state), request.digest
+        state=states.with_origin(
+            outcome.state if request.devices is None else on_host(outcome.state), request.origin
         ),
         step=step,
         step_size=np.broadcast_to(step_size, (num_draws, *step_size.shape[1:])),

@@ -210,6 +210,7 @@ def sample(
             message names them.
         OSError, ValueError: the first rows of a stream cannot be read, or are wrong; later ones end
             the run.
+        RuntimeError: this process is a fork of one that has run programs.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg

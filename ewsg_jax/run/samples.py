@@ -9,18 +9,19 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, limits
-from ewsg_jax.base.typing import Data, P, PyTree
+from ewsg_jax.base import checks, limits, numeric
+from ewsg_jax.base.typing import Data, Key, P, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
 from ewsg_jax.draws.coordinates import in_arviz, named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
-from ewsg_jax.kernels.protocol import KernelState
+from ewsg_jax.kernels.protocol import KernelState, are_others
 from ewsg_jax.model_checks.finding import Finding, as_dictionaries
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.run import archive, states
 from ewsg_jax.run.concatenation import concatenated
+from ewsg_jax.run.data_digest import data_digest
 from ewsg_jax.run.moments import Moments
 
 HOLDS_SAMPLES, HOLDS_STACK = "samples", "samples of a stack"
@@ -230,9 +231,10 @@ class Samples(Generic[P]):
 
     def predict(
         self,
-        function: Callable[[Any, Any], PyTree],
+        function: Callable[..., PyTree],
         inputs: PyTree,
         *,
+        key: Key | None = None,
         log: bool = False,
         keep_draws: bool = False,
         chunk_size: int | None = None,
@@ -248,6 +250,9 @@ class Samples(Generic[P]):
                 spare the compilation.
             inputs: its second argument: a pytree of arrays or numbers, an argument of the compiled
                 program.
+            key: a typed PRNG key, from which each draw has one of its own, the third argument of
+                `function(position, inputs, key)`: such as for the noise of a new observation.
+                Default: the function has two arguments, and nothing random.
             log: the outputs are logarithms: return log(mean(exp(outputs))), such as log predictive
                 densities, computed without overflow.
             keep_draws: return the outputs at each of these draws instead, leading axes (chain,
@@ -264,7 +269,8 @@ class Samples(Generic[P]):
             TypeError, ValueError: an argument has the wrong type or value; the function fails on
                 one draw, or returns integers or booleans, which have no mean in their own dtype
                 (with `keep_draws` they are returned as they are); there are no draws, or,
-                with `keep_draws`, every chain diverged.
+                with `keep_draws`, every chain diverged; or the function draws from a key that it
+                makes or holds, or by NumPy.
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -281,6 +287,7 @@ class Samples(Generic[P]):
             self.finite_draws if any_finite and self.draws is not None else self.draws,
             function,
             inputs,
+            key=key,
             log=log,
             keep_draws=keep_draws,
             chunk_size=chunk_size,
@@ -342,10 +349,10 @@ class Samples(Generic[P]):
 
         Raises:
             ImportError: ArviZ is not installed.
-            TypeError, ValueError: posterior and data are not given together; the draws are no
-                positions of the posterior, which was made with `normalised=False`, or whose log
-                likelihood fails; draws × rows do not fit in memory, there are no draws, or every
-                chain diverged.
+            TypeError, ValueError: posterior and data are not given together, or the data are not
+                those of the run; the draws are no positions of the posterior, which was made with
+                `normalised=False`, or whose log likelihood fails; draws × rows do not fit in
+                memory, there are no draws, or every chain diverged.
             AttributeError: the run kept no draws; or, with a posterior, none that are positions.
 
         Example:
@@ -372,6 +379,13 @@ class Samples(Generic[P]):
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")
+        rows = self.state.rows
+        if rows is not None and are_others(rows.origin.rows, data_digest(numeric.native(data))):
+            raise ValueError(
+                f"data must be the {self.num_data} rows that the run was given, in their order; "
+                "got others, whose predictive densities leave none of them out: predict(…, "
+                "log=True) gives those"
+            )
         posterior = likelihoods.check_density(posterior)
         finite_draws = self.finite_draws if self.is_finite.any() else draws
         of_rows = likelihoods.of_rows(finite_draws, posterior, data, chunk_size)
@@ -469,5 +483,5 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, tree in {**trees, states.STATE: samples.state}.items():
         arrays |= archive.entries(name, tree)
     rows = samples.state.rows
-    about[states.DIGEST] = None if rows is None else rows.digest
+    about[states.ORIGIN] = () if rows is None else rows.origin
     return about | states.describe(samples.state), arrays

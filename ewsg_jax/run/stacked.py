@@ -13,7 +13,7 @@ from ewsg_jax.base import checks, limits, pictures
 from ewsg_jax.base.typing import Data, P
 from ewsg_jax.base.warn import warn
 from ewsg_jax.draws.coordinates import in_arviz
-from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.kernels.protocol import Kernel, KernelState, Origin
 from ewsg_jax.run import archive
 from ewsg_jax.run.loading import reading, samples_of
 from ewsg_jax.run.moments import Moments
@@ -27,7 +27,7 @@ from ewsg_jax.run.samples import (
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.kernels import StackState, of_member
 from ewsg_jax.run.starts import shares_memory
-from ewsg_jax.run.states import StateNotLoaded, with_digest
+from ewsg_jax.run.states import StateNotLoaded, with_origin
 from ewsg_jax.vectors.row_subsets import evenly
 
 
@@ -283,7 +283,7 @@ def _state_of(state: Any, member: int, memory_axis: int | None, same_rows: bool)
         return state if same_rows else StateNotLoaded(state.step, None)
     if not same_rows:
         # Known of all data sets side by side, not of one of them.
-        state = with_digest(state, None)
+        state = with_origin(state, Origin())
     stack: StackState = state.dynamics
     position, rest = of_member((stack.position, stack.rest), member, 1)
     memory = state.memory if memory_axis is None else of_member(state.memory, member, memory_axis)

@@ -12,7 +12,7 @@ from ewsg_jax.base import checked_arrays, checks, limits, pytrees, tracing
 from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import sharing_of
-from ewsg_jax.kernels.protocol import Kernel, KernelState, check_digest, check_rows
+from ewsg_jax.kernels.protocol import Kernel, KernelState, check_origin, check_rows
 from ewsg_jax.run import devices as on
 from ewsg_jax.run.compiled_loop import start
 from ewsg_jax.run.devices import Devices, Placed
@@ -147,6 +147,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     kernel, data = request.kernel, request.data
     _chains_of(kernel, state, request.num_chains)
     checks.held("state", state)
+    _check_bits(state)
     check_rows(state, data)
     kernel.check(jax.tree.map(lambda x: np.asarray(x)[0], state.position), data)
     shared_memory = shares_memory(kernel, state, request.devices)
@@ -155,7 +156,7 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
     like = state_shapes(kernel, data, shapes, shared_memory, request.placed)
     checks.same_tree(f"state must be {STATE_TAKES}", "state", state, like)
     # Last: rows of other dtypes have another digest too.
-    check_digest(state.rows, request.digest)
+    check_origin(kernel, state, request.origin)
     # The memory of a member that diverged may not be finite, nor that of a diverged chain in a
     # checkpoint.
     is_partly = is_restored or isinstance(kernel, Stack)
@@ -171,6 +172,19 @@ def _earlier_state(request: Request, state: KernelState, is_restored: bool) -> F
         return jax.tree.map(jnp.asarray, state)
 
     return FirstStates(checks.shapes(state), shared_memory, make)
+
+
+def _check_bits(state: KernelState) -> None:
+    """Check that a state was not made with 64 bits if these are off now."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        # Keys have no dtype of NumPy.
+        dtype = getattr(leaf, "dtype", None)
+        narrow = jax.dtypes.canonicalize_dtype(dtype) if isinstance(dtype, np.dtype) else dtype
+        if narrow != dtype:
+            raise ValueError(
+                f"state must be {STATE_TAKES}, state{jax.tree_util.keystr(path)} of {narrow}; got "
+                f"{dtype}: jax_enable_x64 was on, and is off"
+            )
 
 
 def _chains_of(kernel: Kernel, state: KernelState, num_chains: int) -> int:
@@ -238,9 +252,16 @@ def check_starts(
                 f"{position.__name__}"
             )
         # A function is asked with a key of the run, for shapes only.
-        one = tracing.outputs("position", position, "a key", key)
+        way = "take the argument"
+        one = tracing.outputs("position", position, "a key", key, key=way)
         zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), one)
         checks.not_empty("position(key)", checks.position(zeros, "position(key)"))
+        # A single start is not the function of a key that many chains need.
+        if num_chains > 1 and not tracing.check_same("position", position, key, key=way):
+            raise ValueError(
+                "position must be a function of its key; got one that returns the same for each of "
+                f"{num_chains} chains: draw with jax.random from the key, or give the point itself"
+            )
         return _chain_shapes(one, num_chains)
     checked = checks.position(position)
     checks.not_empty("position", checked)

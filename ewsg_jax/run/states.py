@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base.typing import Data, PyTree
-from ewsg_jax.kernels.protocol import Checked, Kernel, KernelState, check_digest, check_rows
+from ewsg_jax.kernels.protocol import Checked, Kernel, KernelState, Origin, check_origin, check_rows
 from ewsg_jax.run import archive
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.devices import Placed
 from ewsg_jax.run.starts import state_shapes
 from ewsg_jax.run.streams.stream import Stream
 
-STATE, DIGEST = "state", "rows_digest"
-"""What the names of a state's arrays begin with; the text that holds a digest of its rows."""
+STATE, ORIGIN = "state", "origin"
+"""What the names of a state's arrays begin with; the text that says of what it is."""
 
 
 class SavedState(NamedTuple):
@@ -30,7 +30,7 @@ class SavedState(NamedTuple):
     Attributes:
         positions: the shapes of the positions, leading axis chain.
         arrays: the arrays by name.
-        rows: how many rows of data `init` saw, and a digest of them; None if that is not known.
+        rows: how many rows of data `init` saw, and digests; None if that is not known.
         on_device: whether they were arrays of JAX.
     """
 
@@ -45,7 +45,7 @@ class StateNotLoaded:
 
     Attributes:
         step: the number of the last step.
-        rows: how many rows the run had, and a digest of them; None if that is not known.
+        rows: how many rows the run had, and digests; None if that is not known.
     """
 
     def __init__(self, step: int, rows: Checked | None) -> None:
@@ -91,8 +91,9 @@ def saved_rows(contents: Contents) -> Checked | None:
         UnreadableError: the file does not say how many.
     """
     num_rows = contents.entry("rows")
-    # Files of earlier versions, and checkpoints, have no digest beside the states.
-    return None if num_rows is None else Checked(num_rows, digest=contents.about.get(DIGEST))
+    # Files of earlier versions, and checkpoints, have nothing of it beside the states.
+    origin = Origin(*contents.about.get(ORIGIN, ()))
+    return None if num_rows is None else Checked(num_rows, origin=origin)
 
 
 def restored(
@@ -100,7 +101,7 @@ def restored(
     kernel: Kernel,
     data: Data,
     placed: Placed | None = None,
-    digest: str | None = None,
+    origin: Origin | None = None,
 ) -> KernelState:
     """Return states in the structure of those of a kernel.
 
@@ -109,7 +110,7 @@ def restored(
         kernel: a kernel, or a stack.
         data: as a pytree of arrays, their shapes, or a stream.
         placed: the data on the devices of a run, None for one.
-        digest: that of the data; None if it is not compared.
+        origin: what stands for the data and the likelihood; None if they are not compared.
 
     Raises:
         TypeError, ValueError: the kernel and the data are not those of such a run.
@@ -128,16 +129,19 @@ def restored(
                 f"{name} is {has.get(name, 'not')} in the file, {wants.get(name, 'not')} in its "
                 "states"
             )
-    check_digest(state.rows, digest)
     leaves = [state.arrays[name] for name in like]
     restored_state = jax.tree.unflatten(
         jax.tree.structure(shapes), [jnp.asarray(x) for x in leaves] if state.on_device else leaves
     )
-    return with_digest(restored_state, None if state.rows is None else state.rows.digest)
+    restored_state = with_origin(
+        restored_state, Origin() if state.rows is None else state.rows.origin
+    )
+    check_origin(kernel, restored_state, origin or Origin())
+    return restored_state
 
 
-def with_digest(state: KernelState, digest: str | None) -> KernelState:
-    """Return the last states of a run on rows of this digest."""
+def with_origin(state: KernelState, origin: Origin) -> KernelState:
+    """Return the last states of a run of this origin."""
     if state.rows is None:
         return state
-    return state._replace(rows=dataclasses.replace(state.rows, digest=digest))
+    return state._replace(rows=dataclasses.replace(state.rows, origin=origin))

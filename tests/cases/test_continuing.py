@@ -85,7 +85,7 @@ def test_a_loaded_state_and_joined_runs_have_the_same_rows(samples, tmp_path):
     bare = first.state._replace(rows=type(first.state.rows)(40))
     later = run(KERNELS["cv_ld"], TODAY, bare)
     for earlier in (first, whole, ewsg.load(path)):
-        with pytest.raises(ValueError, match="got one on other rows"):
+        with pytest.raises(ValueError, match="got one of other rows"):
             earlier.concatenate(later)
     assert first.concatenate(run(KERNELS["cv_ld"], YESTERDAY, first.state)).num_draws == 20
 
@@ -221,3 +221,46 @@ def test_digests_are_those_of_another_process():
     assert outputs[0] == outputs[1]
     assert first[0] == first[1]
     assert len(set(first)) == 4
+
+
+def location(scale, prior=10.0):
+    """A normal mean, by functions that read a scale."""
+    return ewsg.Posterior(
+        lambda p, x: -0.5 * jnp.sum(((x - p) / scale) ** 2),
+        lambda p: -0.5 * jnp.sum(p**2) / prior**2,
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda posterior: ewsg.cv_ld(posterior, 1e-3, batch_size=5, center=jnp.zeros(2)),
+        lambda posterior: ewsg.random_walk_metropolis(posterior, 0.1),
+    ],
+)
+def test_a_state_with_a_memory_does_not_continue_by_another_likelihood(make, tmp_path):
+    """The memory holds gradients of the old one: control variates were 10 sds off."""
+    first, match = run(make(location(1.0)), YESTERDAY), "kernel must have the log_likelihood of"
+    first.save(tmp_path / "run.npz")
+    with pytest.raises(ValueError, match=match):
+        run(make(location(3.0)), YESTERDAY, first.state)
+    with pytest.raises(ValueError, match=match):
+        ewsg.load(tmp_path / "run.npz", kernel=make(location(3.0)), data=YESTERDAY)
+    # A prior is in no sum, and functions that do the same are the same.
+    run(make(location(1.0, prior=1.0)), YESTERDAY, first.state)
+    again = ewsg.load(tmp_path / "run.npz", kernel=make(location(1.0)), data=YESTERDAY)
+    run(make(location(1.0)), YESTERDAY, again.state)
+
+
+def test_a_state_without_a_memory_continues_by_another_likelihood():
+    """Such as a tempered one; draws of both are no draws of either."""
+    first = run(ewsg.sgld(location(3.0), 1e-3, batch_size=5), YESTERDAY)
+    later = run(ewsg.sgld(location(1.0), 1e-3, batch_size=5), YESTERDAY, first.state)
+    with pytest.raises(ValueError, match="of the same likelihood; got one of other likelihood"):
+        first.concatenate(later)
+
+
+def test_likelihoods_for_arviz_are_of_the_rows_of_the_run(samples):
+    first, named = samples["cv_ld"], {"posterior": MODEL, "data": TODAY}
+    with pytest.raises(ValueError, match="data must be the 40 rows that the run was given"):
+        first.to_arviz(**named)

@@ -3,8 +3,11 @@
 The right values come from closed forms.
 """
 
+import concurrent.futures
 import contextlib
 import contextvars
+import subprocess
+import sys
 import threading
 
 import jax
@@ -85,3 +88,49 @@ def test_a_setting_of_a_thread_is_that_of_the_caller(kind):
     np.testing.assert_array_equal(
         found, ewsg.sample(KEY, right, jnp.float32(0.5), Y[:9], 50).position
     )
+
+
+FORKED = """
+import os, warnings
+import jax, jax.numpy as jnp, ewsg_jax as ewsg
+warnings.simplefilter("ignore")
+model = ewsg.models.gaussian_location()
+call = lambda: ewsg.sample(
+    jax.random.key(0), ewsg.ld(model, 0.1), jnp.zeros(1), jnp.ones((4, 1)), 10, progress=False
+)
+call()
+if os.fork() == 0:
+    try:
+        call()
+    except RuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.full
+def test_a_fork_of_a_process_that_ran_programs_is_refused():
+    """JAX's threads are not in it: the call would never end."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "sample must be called in a process that is no fork" in done.stdout
+
+
+@pytest.mark.full
+def test_threads_have_their_own_values_at_the_same_time():
+    """Four of them search for the mode of one model, whose prior each has a width for."""
+    local = threading.local()
+    posterior = ewsg.Posterior(
+        lambda p, y: -0.5 * (y - p) ** 2, lambda p: -0.5 * (p / local.width) ** 2
+    )
+
+    def mode(width):
+        local.width = width
+        return float(ewsg.find_mode(KEY, posterior, jnp.float32(0), Y, progress=False).position)
+
+    widths = [0.1, 0.03, 1.0, 0.1, 1.0, 0.03]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(mode, widths))
+    np.testing.assert_allclose(found, [Y.sum() / (len(Y) + w**-2) for w in widths], rtol=1e-3)

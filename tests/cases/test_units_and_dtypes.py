@@ -67,6 +67,26 @@ def test_a_mass_that_float32_does_not_hold_is_named(mass):
         ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=mass)
 
 
+def test_steps_and_scales_that_float32_does_not_hold_are_named():
+    """A chain stood still; a precision became infinite, and every gradient NaN."""
+    with pytest.raises(ValueError, match=r"step_size .* holds from 1\.18e-38 on; got 1e-50"):
+        ewsg.sgld(MODEL, 1e-50, batch_size=5)
+    for scale in ({"noise_scale": 1e-25}, {"prior_scale": 1e-25}):
+        with pytest.raises(ValueError, match="whose inverse square is a float"):
+            ewsg.models.gaussian_location(**scale)
+
+
+def test_big_endian_masses_are_taken():
+    masses = np.ones(2), np.eye(2)
+    for mass in masses:
+        kernels = [
+            ewsg.uld(MODEL, 0.1, friction=1.0, inverse_mass=mass.astype(kind))
+            for kind in (">f8", "f4")
+        ]
+        expected, found = (run(kernel, jnp.zeros(2), ROWS).position for kernel in kernels)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_units_in_which_variances_vanish_are_named():
     mode = ewsg.find_mode(KEY, SMALL, jnp.zeros(2), ROWS * 1e-25, progress=False)

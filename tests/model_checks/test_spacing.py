@@ -1,5 +1,7 @@
 """Numbers of a dtype that are far apart for the posterior: days of a calendar in float32."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,11 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.check.draws import draws_of
+from ewsg_jax.answers.plan.search import MODEL_QUESTIONS, look_at_spacing
 from ewsg_jax.model_checks import spacing
 from ewsg_jax.vectors.layout import Layout
 
+ANY, ROWS = ewsg.Posterior(lambda t, y: y, lambda t: t), np.zeros(4)
 KEY, ALL = jax.random.key(0), np.ones(4, bool)
 QUANTILES = np.random.default_rng(0).permutation(np.linspace(-3, 3, 256)).reshape(4, 64)
 
@@ -71,10 +75,11 @@ def test_corrected_means_are_those_that_float64_holds():
     assert draws_of(draws, None, None).numbers(np.array([days]))[()] == days
 
 
-@pytest.mark.full
 def test_a_plan_in_days_is_not_trusted():
-    rows = jnp.asarray(59_000 + np.random.default_rng(0).normal(size=500), jnp.float32)
-    model = ewsg.Posterior(lambda t, y: -0.5 * ((y - t) / 0.05) ** 2, lambda t: 0.0)
-    plan = ewsg.plan(KEY, model, jnp.float32(59_000), rows, progress=False)
-    assert not plan.is_trusted
-    assert "apart in float32" in " ".join(plan.doubts)
+    days = SimpleNamespace(
+        layout=Layout.of(np.float32(0)), center=np.float32(59_000), sd=np.array([0.0032])
+    )
+    assert look_at_spacing in MODEL_QUESTIONS
+    (finding,) = look_at_spacing(ANY, days, ROWS, None)
+    assert finding.severity == "doubt"
+    assert "the sd of position is 0.0032" in finding.text

@@ -130,7 +130,7 @@ def test_inputs_are_arguments_and_nothing_is_compiled_twice():
     first = len(traced)
     predict(draws, count, np.zeros(3, np.float32), chunk_size=2)
     assert all(traced)
-    assert first == 2  # for the shapes and for the program
+    assert first == 4  # for the shapes, twice for whether they agree, and for the program
     assert len(traced) == first
 
 

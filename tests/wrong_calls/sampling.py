@@ -189,6 +189,9 @@ WRONG["sample: where it starts"] |= {
     f"V state | without state.dynamics.momentum | {OF_A_RUN}": lambda: resumed(kernel=MOVING),
     "V position | (0,) | at least one number": lambda: sampled(position=POINT[:0]),
     "V position(key) | (0,) | at least one number": lambda: started(lambda key: POINT[:0]),
+    "V position | the same for each of 2 chains | a function of its key": lambda: started(
+        lambda key: POINT
+    ),
     "V position | neither | either position or state": lambda: sampled(position=None),
     "V state | both | either position or state": lambda: sampled(state=last_state()),
     "V data | got 3 | all 6 rows that init saw": lambda: resumed(data=DATA[:3]),

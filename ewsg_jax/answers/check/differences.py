@@ -57,7 +57,7 @@ class Differences(NamedTuple):
         far: those at θ + εv and at θ − εv, shape (draws, p, 2, q).
         near: those at θ + Uεv and at θ − Uεv, the same shape.
         uniform: U, shape (draws, p).
-        slopes: v·∇f, shape (draws, p, q); 0 if the function has no gradient.
+        derivatives: v·∇f, shape (draws, p, q); 0 if the function has no gradient.
         along: v·g on one minibatch and on another, shape (draws, 2, p).
         products: g·C∇f on both, shape (draws, 2, q).
     """
@@ -66,7 +66,7 @@ class Differences(NamedTuple):
     far: np.ndarray
     near: np.ndarray
     uniform: np.ndarray
-    slopes: np.ndarray
+    derivatives: np.ndarray
     along: np.ndarray
     products: np.ndarray
 
@@ -154,33 +154,33 @@ def differences(
             block = at(jax.random.fold_in(key, number), *arrays)
             parts.append([np.asarray(x, np.float64)[: len(rows)] for x in block])
     order = np.argsort(np.concatenate([metric.rows for metric in metrics]), kind="stable")
-    found = Differences(*(np.concatenate(x)[order] for x in zip(*parts, strict=True)))
-    if not all(np.isfinite(x).all() for x in (found.here, found.far, found.near)):
+    values = Differences(*(np.concatenate(x)[order] for x in zip(*parts, strict=True)))
+    if not all(np.isfinite(x).all() for x in (values.here, values.far, values.near)):
         raise ValueError(
             "of must return finite numbers at the draws, and within "
             f"{settings.OF_STEP:g} sds of them; got some that are not"
         )
-    if still := int(np.sum(np.ptp(found.here, axis=0) == 0)):
+    if still := int(np.sum(np.ptp(values.here, axis=0) == 0)):
         raise ValueError(
             "of must return numbers that differ between draws; got "
-            f"{still} of {found.here.shape[1]} that are the same at all of them"
+            f"{still} of {values.here.shape[1]} that are the same at all of them"
         )
-    return found
+    return values
 
 
-def of_functions(draws: Draws, found: Differences) -> OfFunctions:
+def of_functions(draws: Draws, around: Differences) -> OfFunctions:
     """Return identities of functions.
 
     Args:
         draws: the draws at which they are evaluated.
-        found: the functions at the draws and around them.
+        around: the functions at the draws and around them.
     """
     step = settings.OF_STEP
-    mean, sd = found.here.mean(0), found.here.std(0)
-    here, far, near = ((x - mean) / sd for x in (found.here, found.far, found.near))
-    slopes, products = found.slopes / sd, found.products / sd
+    mean, sd = around.here.mean(0), around.here.std(0)
+    here, far, near = ((x - mean) / sd for x in (around.here, around.far, around.near))
+    derivatives, products = around.derivatives / sd, around.products / sd
     # Axes are added up, random directions averaged.
-    count = found.uniform.shape[1]
+    count = around.uniform.shape[1]
     weight = 1.0 if count == draws.size else 1.0 / count
     size = weight * np.sum((far - here[:, None, None]) ** 2, axis=(1, 2)).mean(0) / (2 * step**2)
     values = {}
@@ -189,10 +189,10 @@ def of_functions(draws: Draws, found: Differences) -> OfFunctions:
         phi = function.value(here)
         second = (np.sum(h(far), axis=2) - 2 * h(here)[:, None]) / step**2
         first = (h(near[:, :, 0]) - h(near[:, :, 1])) / step
-        first -= 2 * found.uniform[..., None] * slopes * phi[:, None]
+        first -= 2 * around.uniform[..., None] * derivatives * phi[:, None]
         terms = [
             phi * products[:, batch]
-            + weight * np.einsum("np,npq->nq", found.along[:, batch], first)
+            + weight * np.einsum("np,npq->nq", around.along[:, batch], first)
             - weight * second.sum(1)
             for batch in (0, 1)
         ]
@@ -209,7 +209,7 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
         return jnp.concatenate([jnp.ravel(x).astype(flat.dtype) for x in leaves])
 
     # Without a derivative its term stays in the differences: right, and with more noise.
-    has_slope = _has_slope(value, layout.size)
+    is_differentiable = _is_differentiable(value, layout.size)
     size, step = layout.size, settings.OF_STEP
     # More directions have less noise and take more time: eight are worth a gradient or so.
     count = min(size, 8)
@@ -220,13 +220,15 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
         axes = jnp.eye(size, dtype=flat.dtype)
         axes = axes if count == size else rng.signs(sign_key, (count, size), flat.dtype)
         uniform = jax.random.uniform(uniform_key, (count, 1), flat.dtype)
-        directions = axes * root if root.ndim == 1 else axes @ root.T
-        of_gradients = both * root**2 if root.ndim == 1 else (both @ root) @ root.T
+        directions = axes * root[None] if root.ndim == 1 else axes @ root.T
+        of_gradients = both * root[None] ** 2 if root.ndim == 1 else both @ root @ root.T
         here = value(flat)
-        slope = jax.jacrev(value)(flat) if has_slope else jnp.zeros((*here.shape, size))
+        jacobian = jnp.zeros((*here.shape, size), flat.dtype)
+        if is_differentiable:
+            jacobian = jax.jacrev(value)(flat)
 
         def around(moves: Array) -> Array:
-            ends = jnp.stack([flat + moves, flat - moves], axis=1)
+            ends = jnp.stack([flat[None] + moves, flat[None] - moves], axis=1)
             return jax.vmap(jax.vmap(value))(ends)
 
         return (
@@ -234,15 +236,15 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
             around(step * directions),
             around(step * uniform * directions),
             uniform[:, 0],
-            directions @ slope.T,
+            directions @ jacobian.T,
             both @ directions.T,
-            of_gradients @ slope.T,
+            of_gradients @ jacobian.T,
         )
 
     def at(key: Key, root: Array, places: Array, both: Array) -> tuple[Array, ...]:
         keys = jax.random.split(key, len(places))
         return jax.lax.map(
-            lambda args: of_place(*args, root),
+            lambda args: of_place(args[0], args[1], args[2], root),
             (keys, places, both),
             batch_size=limits.POSITIONS_AT_ONCE // (4 * count),
         )
@@ -250,7 +252,7 @@ def _program(function: Callable[[Position], PyTree], layout: Layout) -> Callable
     return at
 
 
-def _has_slope(value: Callable[[Array], Array], size: int) -> bool:
+def _is_differentiable(value: Callable[[Array], Array], size: int) -> bool:
     """Return whether JAX differentiates a function of `size` numbers, in reverse."""
     try:
         jax.make_jaxpr(jax.jacrev(value))(np.zeros(size, np.float32))

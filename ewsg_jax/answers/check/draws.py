@@ -147,31 +147,31 @@ class Draws(NamedTuple):
         )
 
     def numbers(self, flat: np.ndarray) -> PyTree:
-        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may not
-        tell them apart by as much as they are known.
+        """Return d numbers as a pytree like the position, of NumPy and in float64: float32 may have
+        fewer digits than are known.
         """
         return self.layout.tree(np.asarray(flat), np.float64)
 
 
-def target_temperature(samples: Samples | PyTree, given: float | None) -> float:
-    """Return the T of the target exp(−V/T): what was given, or that of the run's last draw.
+def target_temperature(samples: Samples | PyTree, temperature: float | None) -> float:
+    """Return the T of the target exp(−V/T): the argument, or that of the run's last draw.
 
     Raises:
-        TypeError, ValueError: what was given is no positive number.
+        TypeError, ValueError: the argument is no positive number.
     """
-    if given is not None:
-        checks.positive("temperature", given)
-        return float(given)
+    if temperature is not None:
+        checks.positive("temperature", temperature)
+        return float(temperature)
     made_at = samples.temperature if isinstance(samples, Samples) else np.ones(1)
     return float(made_at[-1]) if len(made_at) else 1.0
 
 
-def temperature_findings(samples: Samples | PyTree, given: float | None) -> list[Finding]:
+def temperature_findings(samples: Samples | PyTree, temperature: float | None) -> list[Finding]:
     """Return that draws are judged at the temperature of their run, if it is not 1, and that they
     were made at several, if they were.
     """
     made_at = samples.temperature if isinstance(samples, Samples) else np.ones(1)
-    if given is not None or not np.any(made_at != 1):
+    if temperature is not None or not np.any(made_at != 1):
         return []
     low, high, last = (f"{t:.3g}" for t in (made_at.min(), made_at.max(), made_at[-1]))
     if low == high:

@@ -1,6 +1,6 @@
 """One attempt of a check of a function of the position, whatever the position does.
 
-The report is that of the function's numbers instead of coordinates. Only these must mix: where a
+The report is that of the function's numbers instead of coordinates. Only these must mix. If a
 posterior has symmetric orbits, such as the units of a network in another order, chains in different
 ones agree on whatever does not change along them.
 
@@ -88,9 +88,9 @@ def attempt_of_function(request: CheckRequest, number: int, max_draws: int) -> R
     shapes = shapes_of(request.of, draws.layout)
     # Two sets of directions are never the same, nor those of the gradients' minibatches.
     key = jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * (number + 1) - 2)
-    identities, found, largest = _best_identities(key, request, draws, fresh)
+    identities, values_around, largest = _best_identities(key, request, draws, fresh)
     layout = Layout.of(shapes)
-    by_name = named(layout.tree(draws.in_chains(found.here), float), "quantity")
+    by_name = named(layout.tree(draws.in_chains(values_around.here), float), "quantity")
     values, names = flattened(by_name, request.names)
     of_draws = draws._replace(values=values, layout=layout, names=names)
     findings = support_findings(request, number, draws)
@@ -181,11 +181,11 @@ def _best_identities(
     gradients, best, least = (fresh.first, fresh.second), None, np.inf
     metrics = _metrics(request, draws, fresh)
     for metric in metrics:
-        found = differences(key, request.of, draws, gradients, metric)
-        identities = of_functions(draws, found)
+        around = differences(key, request.of, draws, gradients, metric)
+        identities = of_functions(draws, around)
         noise = float(np.sum(np.var(identities.values["1"].mean(0), axis=(0, 1))))
         if noise < least or best is None:
-            best, least = (identities, found, metric), noise
+            best, least = (identities, around, metric), noise
     assert best is not None
     return *best[:2], 1.0 if best[2] is metrics[0] else _largest_variance(draws, best[2])
 
@@ -299,7 +299,7 @@ def _moments(draws: Draws, identities: OfFunctions, bound: float, largest: float
     # Squares of u, of a function with a long tail, are those of a few draws.
     functions = [pair for name, pair in of.items() if name != "u²"]
 
-    def expectation(targets: np.ndarray, own: TwoBatches, weakest: np.ndarray) -> Expectation:
+    def expectation(targets: np.ndarray, identity: TwoBatches, weakest: np.ndarray) -> Expectation:
         fit = fitted(targets, functions, draws.num_groups)
         # A few draws may decide the coefficients too: then errors at these draws are too small.
         parts = groups(len(targets), draws.num_groups)
@@ -307,7 +307,7 @@ def _moments(draws: Draws, identities: OfFunctions, bound: float, largest: float
             fit.error, jackknife(np.stack([_without(part, targets, functions) for part in parts]))
         )
         shown = np.max([_shown(pair, draws.num_groups)[0] for pair in functions], axis=0)
-        _, hidden, effect, error = _shown(own, draws.num_groups)
+        _, hidden, effect, error = _shown(identity, draws.num_groups)
         distance = np.hypot(shown, bound * hidden / 2)
         left = np.minimum(fit.residual**2 / np.maximum(targets.var(0), TINY), 1.0)
         by_identity = left * weakest * np.hypot(effect, bound * error / 2)

@@ -112,7 +112,8 @@ class Plan:
         """What to do if the plan is not trusted, in words; empty if it is."""
         # Nothing else helps against these, and they may be the cause of all others.
         of_values = of_kinds(self._doubtful, "support", "edge")
-        if causes := of_values or of_kinds(self._doubtful, "gradient"):
+        of_numbers = of_kinds(self._doubtful, "gradient") or of_kinds(self._doubtful, "spacing")
+        if causes := of_values or of_numbers:
             return causes[0].cure
         return "; or ".join(dict.fromkeys(cause.cure for cause in self._doubtful if cause.cure))
 

@@ -38,7 +38,7 @@ ModelQuestion = Callable[[Posterior, Whitening, Data, np.ndarray | None], list[F
 def look_at_spacing(
     posterior: Posterior, whitening: Whitening, data: Data, draws: np.ndarray | None
 ) -> list[Finding]:
-    """Return a finding if numbers of the position's dtypes are far apart for the posterior."""
+    """Return a finding if the position's dtypes are too coarse for the posterior."""
     layout = whitening.layout
     return coarse_numbers(layout, vector(whitening.center), whitening.sd, layout.names)
 

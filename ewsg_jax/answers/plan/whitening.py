@@ -86,7 +86,7 @@ class Whitening:
             raise NoWidthsError(
                 "posterior must be proper, with widths that float32 holds and chains of a warm-up "
                 "cross; got one in which they find none: it is improper, or proper and wider than "
-                "they go, as Gamma(0.01, 0.01) is where no row says more. Give every parameter a "
+                "they go, as a Gamma(0.01, 0.01) of which no row says more. Give every parameter a "
                 "proper log_prior, and a narrower one if it has one, leave out columns that are "
                 "sums of others, and standardise the rest"
             ) from error
