@@ -21,7 +21,7 @@ FAULTS = [
           "answers/check/test_check.py::test_bases_have_mean_zero_under_their_target"),
     Fault("slopes: no coordinate by itself", "coordinate_gradients.suspects", assume("share[k] > SUSPECT_DIFFERENCE", False),
           "model_checks/test_gradient.py::test_one_wrong_coordinate_of_many_is_found"),
-    Fault("check: a likelihood of any size", "likelihood_size.odd_size", assume("1 / ODD_FACTOR <= ratio <= ODD_FACTOR", True),
+    Fault("check: a likelihood of any size", "likelihood_size._is_odd", assume("1 / ODD_FACTOR <= ratio <= ODD_FACTOR", True),
           "model_checks/test_likelihood_size.py::test_a_likelihood_of_an_odd_size_is_noted"),
     Fault("check: chains in several modes are corrected", "attempt._report", assume("np.max(apart) > settings.CHAINS_APART", False),
           "answers/check/test_not_known.py::test_chains_in_several_modes_are_not_corrected[2]"),
