@@ -8,7 +8,7 @@ times as long: a long run of such loses more than it saved.
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
@@ -107,3 +107,12 @@ class Ahead:
         """Leave out all that has not started."""
         for pending in self._pending.values():
             pending[0].cancel()
+
+
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Compute in float64, in a `with` block. A function of a user may have float32 constants,
+    which are promoted here whatever the user has set.
+    """
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        yield

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import limits, pytrees
+from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.dynamics._protocol import Schedule
@@ -164,7 +165,7 @@ def _of_posterior(
     before = None if start is None else float(of_row(start, row)[0])
     # The same row in float64 tells a rounding from a mistake.
     if not jax.config.read("jax_enable_x64"):
-        with jax.enable_x64(True):
+        with in_float64():
             wide_value, wide = of_row(*jax.tree.map(widened, (position, row)))
             if pytrees.is_finite(wide):
                 return text + (

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, freshness, jaxprs
+from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.numeric import X64
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.model_checks.densities import some_rows
@@ -47,7 +48,7 @@ def lost_to_rounding(posterior: Posterior, position: Position, data: Data) -> li
     try:
         if not np.isnan(_values(posterior, position, rows)).all():
             return []
-        with jax.enable_x64(True):
+        with in_float64():
             wide = np.asarray(_values(posterior, *jax.tree.map(widened, (position, rows))))
     except Exception:
         return []  # What cannot be evaluated by itself is not judged.

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import limits, pytrees, rng
+from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.typing import Data, Position
 from ewsg_jax.metropolis.energy import is_lost
 from ewsg_jax.metropolis.flymc import FireflyMonteCarlo
@@ -56,7 +57,7 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
     points = jax.vmap(lambda move: pytrees.combine((1, position), (size, move)))(moves)
     try:
         narrow = _potentials(kernel, points, position, data)
-        with jax.enable_x64(True):
+        with in_float64():
             wide = _potentials(kernel, *jax.tree.map(widened, (points, position, view(data).tree)))
     except Exception:
         return []  # What cannot be evaluated by itself is not judged.

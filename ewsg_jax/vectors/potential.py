@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, products
-from ewsg_jax.base.compiling import QUICK
+from ewsg_jax.base.compiling import QUICK, in_float64
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.posterior.linear import checked_residual
 from ewsg_jax.posterior.posterior import Posterior
@@ -43,7 +43,7 @@ class PotentialSpec(NamedTuple):
 
     def precision(self) -> contextlib.AbstractContextManager:
         """Return the context in which the programs run."""
-        return jax.enable_x64(True) if self.wide else contextlib.nullcontext()
+        return in_float64() if self.wide else contextlib.nullcontext()
 
     def position(self, flat: Array) -> Position:
         """Return the position that the model is given."""

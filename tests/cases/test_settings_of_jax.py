@@ -83,6 +83,15 @@ def test_draws_are_those_without_the_setting(name, setting, plain):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_functions_of_float32_are_evaluated_in_float64():
+    """The search for a mode ends in float64, and a strict user has constants of float32."""
+    prior = ewsg.Posterior(MODEL.log_likelihood, lambda w: -jnp.float32(0.5) * jnp.sum(w**2))
+    expected = ewsg.find_mode(KEY, prior, ZEROS, ROWS, progress=False)
+    with settings("strict"):
+        found = ewsg.find_mode(KEY, prior, ZEROS, ROWS, progress=False)
+    np.testing.assert_allclose(found.position, expected.position, rtol=1e-5)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("setting", ["strict", "rank"])
 def test_answers_are_those_without_the_setting(setting):

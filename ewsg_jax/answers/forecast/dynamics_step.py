@@ -15,7 +15,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast import stationary
-from ewsg_jax.base.compiling import UNOPTIMISED
+from ewsg_jax.base.compiling import UNOPTIMISED, in_float64
 from ewsg_jax.base.modules import Part, module, static
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
@@ -249,7 +249,7 @@ def steps_of(kinds: dict[str, list[Dynamics]], step: int = 0) -> dict[str, list[
         kinds: dynamics by the name of their kind; those of a kind differ in numbers alone.
         step: the number of the step at which schedules are read.
     """
-    with jax.enable_x64(True):
+    with in_float64():
         every = {
             name: jax.tree.map(lambda *numbers: np.stack(numbers), *kind)
             for name, kind in kinds.items()

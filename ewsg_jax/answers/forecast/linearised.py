@@ -4,7 +4,6 @@ it.
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -24,6 +23,7 @@ from ewsg_jax.answers.forecast.target import Target
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import limits
+from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.optional import root_between
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics._mass import with_step_size, without_metric
@@ -185,7 +185,7 @@ class LinearisedKernel:
         if self.noise_model.chain_length is None:
             return None
         # In float64: differences of exponents of float32 would be lost in their size.
-        with jax.enable_x64(True):
+        with in_float64():
             terms = weight_terms(self.scheme(noise, None), self.noise_model.frozen_noise)
             arrays = (np.asarray(term, float) for term in terms)
             return QuadraticWeight(*arrays).scaled(self.scale)
@@ -228,7 +228,7 @@ class LinearisedKernel:
             points = np.concatenate(
                 [draws / self.scale, draws[:, : self.d] @ self.hessian * self.unit], axis=1
             )
-        with jax.enable_x64(True):
+        with in_float64():
             stacks = [
                 np.asarray(stack, float) for stack in maps(self.scheme(noise, thermostat), points)
             ]

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
-from ewsg_jax.base.compiling import UNOPTIMISED, run
+from ewsg_jax.base.compiling import UNOPTIMISED, in_float64, run
 from ewsg_jax.base.factors import Number
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
@@ -124,7 +124,7 @@ def largest_step(dynamics: Dynamics, step: int, curvature: float, noise: float) 
 
     def is_stable(h: float) -> bool:
         # In float64: for a short step or a small friction float32 rounds the eigenvalue to 1.
-        with jax.enable_x64(True):
+        with in_float64():
             covariance = Covariance(jnp.array([noise])) if needs_covariance(dynamics) else ()
             matrix = _matrix(dynamics, at_rest(dynamics, step), curvature, covariance, h)
         matrix = np.asarray(matrix, float)

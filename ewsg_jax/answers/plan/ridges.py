@@ -24,6 +24,7 @@ from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quic
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import limits
+from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.bijectors._protocol import Transform
@@ -162,7 +163,7 @@ def _line(
         return jax.jvp(lambda x: mapped(bijector.forward, x), (flat,), (jnp.asarray(unit),))
 
     try:
-        with jax.enable_x64(True):
+        with in_float64():
             middle, rate = (np.asarray(x) for x in forward(jnp.asarray(center)))
             if middle.shape != center.shape or np.any(rate[unit == 0]) or not rate[k]:
                 return None
