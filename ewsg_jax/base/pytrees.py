@@ -13,10 +13,8 @@ from jax.typing import ArrayLike
 
 from ewsg_jax.base.typing import Array, PyTree
 
-
-def wide(dtype: Any) -> np.dtype:
-    """Return a floating-point dtype, float32 for a narrower one."""
-    return np.dtype(jnp.float32) if np.dtype(dtype).itemsize < 4 else np.dtype(dtype)
+wide = functools.partial(np.promote_types, np.float32)
+"""The narrowest dtype that holds a floating-point one and float32, also if JAX promotes none."""
 
 
 def common_dtype(*values: Any) -> np.dtype:

@@ -328,7 +328,9 @@ def _checked(kernel: Kernel, key: Key, state: KernelState, data: Data) -> Kernel
     if isinstance(state, KernelState) and state.rows is not None:
         signature = _signature(kernel, key, state, data)
         if signature is not None and signature == state.rows.signature:
-            return _with_signature(state, signature)
+            # The origin of a run's last state is that of its rows, which these may not be.
+            is_known = state.rows.origin == Origin()
+            return state if is_known else _with_signature(state, signature)
     _check_step(kernel, key, state, data)
     return _with_signature(state, _signature(kernel, key, state, data))
 

@@ -39,7 +39,8 @@ log_likelihood; bounds the time, set by hand."""
 
 def warn_of_ignored_arrays(kernel: Kernel | Stack, start: Position, data: Data) -> None:
     """Warn, once for the same data, of arrays that a model ignores, and of rows never drawn."""
-    rows, one = view(data).tree, kernel
+    rows = view(data).tree
+    one: Any = kernel
     # All members have one model: the first one stands for them.
     if isinstance(kernel, Stack):
         one, start = kernel.kernel, take_rows(start, 0)

@@ -90,6 +90,9 @@ def marginal_of(
         num_groups: the number of groups of successive draws, nearly independent of each other.
         beyond: gradients beyond the draws; None: only the last draws say how tails end.
     """
+    # Five bins of 20 draws.
+    if len(u) < 100:
+        return UNKNOWN
     center, scale = u.mean(), max(u.std(), TINY)
     x, score = (u - center) / scale, gradients * scale
     edges = np.quantile(x, _shares(len(x)))

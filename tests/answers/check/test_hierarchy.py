@@ -162,3 +162,11 @@ def test_a_prior_that_is_none_is_judged_as_it_is(groups):
     report = ewsg.check(jax.random.key(0), draws, posterior, groups.data)
     assert report.analyses[0].draws.centring is None
     assert report.outcome == "right"
+
+
+@pytest.mark.full
+def test_few_draws_of_a_hierarchy_are_judged(groups):
+    """Of fewer than 100 draws no marginal is integrated."""
+    draws = jax.tree.map(lambda x: x[:2, :40], groups.draws(0))
+    report = checked(groups, draws)
+    assert report.outcome == "unsure"
