@@ -379,6 +379,9 @@ class Samples(Generic[P]):
         draws = self.position
         if draws is None or not self.num_draws:
             raise ValueError("samples must hold draws; the run kept none")
+        posterior = likelihoods.check_density(posterior)
+        finite_draws = self.finite_draws if self.is_finite.any() else draws
+        of_rows = likelihoods.of_rows(finite_draws, posterior, data, chunk_size)
         rows = self.state.rows
         if rows is not None and are_others(rows.origin.rows, data_digest(numeric.native(data))):
             raise ValueError(
@@ -386,9 +389,6 @@ class Samples(Generic[P]):
                 "got others, whose predictive densities leave none of them out: predict(…, "
                 "log=True) gives those"
             )
-        posterior = likelihoods.check_density(posterior)
-        finite_draws = self.finite_draws if self.is_finite.any() else draws
-        of_rows = likelihoods.of_rows(finite_draws, posterior, data, chunk_size)
         name = "log_likelihood"
         dims = {name: ["row"]} | options.pop("dims", {})
         return self._in_arviz({name: {name: of_rows}}, dims=dims, **options)

@@ -74,7 +74,7 @@ def test_a_batch_by_first_chain_makes_all_its_steps():
     """When all its chains diverge too, so that the draws of batches have one shape."""
     steep = ewsg.Posterior(lambda p, row: -jnp.sum((p - row) ** 4), lambda p: 0.0)
     long = {"num_steps": 3_000, "thin": 100, "keep": jnp.sum, "num_chains": 2}
-    position = lambda key: jnp.full(D, 1e9)
+    position = lambda key: 1e9 * (1 + jax.random.uniform(key, (D,)))
     with pytest.warns(RuntimeWarning, match="2 of 2 chains diverged"):
         batch = run(ewsg.ld(steep, 1e-4), position, first_chain=0, **long)
     assert batch.num_steps == 3_000
