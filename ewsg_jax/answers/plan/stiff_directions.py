@@ -157,7 +157,7 @@ def _row_bound_of_part(
     inputs = jax.vmap(predictor.inputs)(data)
 
     def of_group(largest: Array, group: Array) -> tuple[Array, None]:
-        predictors = products.matmul(inputs, (center + group).T)
+        predictors = products.matmul(inputs, (center[None] + group).T)
 
         def residual(x: Array) -> Array:
             return jax.vmap(predictor.residual, in_axes=(1, None), out_axes=1)(x, data)
@@ -189,7 +189,7 @@ def _steepest_between(
         return predictor.residual(x, data)
 
     def widened(carry: tuple[Array, Array], group: Array) -> tuple[tuple[Array, Array], None]:
-        predictors = products.matmul(inputs, (center + group).T)
+        predictors = products.matmul(inputs, (center[None] + group).T)
         low, high = carry
         return (jnp.minimum(low, predictors.min(1)), jnp.maximum(high, predictors.max(1))), None
 

@@ -127,5 +127,6 @@ def test_a_step_is_measured_for_long_enough(monkeypatch):
 def test_seconds_are_those_of_runs():
     """The run itself is made; how long it takes is not judged."""
     kernel = ewsg.sgld(LINEAR, 1e-4, batch_size=4)
-    found = step_time.seconds_per_step(KEY, kernel, lambda key: jnp.zeros(3), ROWS, 2)
+    start = lambda key: jax.random.normal(key, (3,))
+    found = step_time.seconds_per_step(KEY, kernel, start, ROWS, 2)
     assert 0 < found < 1
