@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from jaxlib.version import __version__ as version
 
+from ewsg_jax.base.interrupts import Interrupts
+
 Options = dict[str, bool | int | str]
 
 UNOPTIMISED: Options = {"xla_backend_optimization_level": 0}
@@ -66,11 +68,15 @@ class Ahead:
         """
         programs: list[Any] = []
         before = _LOWERED.set(programs)
-        try:
-            with contextlib.suppress(Exception), np.errstate(all="ignore"):
-                work()
-        finally:
-            _LOWERED.reset(before)
+        # JAX lowers in callbacks of the garbage collector too, where Python drops an interrupt.
+        with Interrupts() as interrupts:
+            try:
+                with contextlib.suppress(Exception), np.errstate(all="ignore"):
+                    work()
+            finally:
+                _LOWERED.reset(before)
+        if interrupts.requested:
+            raise KeyboardInterrupt
 
         def done() -> None:
             with contextlib.suppress(Exception):

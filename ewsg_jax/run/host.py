@@ -1,9 +1,6 @@
-"""What the host's loop reads: time, interrupts, and arrays held by several processes."""
+"""What the host's loop reads: time, and arrays held by several processes."""
 
-import signal
-import threading
 import time
-from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -58,30 +55,3 @@ def on_host(tree: PyTree) -> Any:
         return np.asarray(x)
 
     return jax.tree.map(fetched, tree)
-
-
-class Interrupts:
-    """In the main thread, remember a first SIGINT instead of raising; a second one raises."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._previous = None
-
-    def __enter__(self) -> "Interrupts":
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._remember)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True

@@ -7,10 +7,11 @@ import jax
 import numpy as np
 
 from ewsg_jax.base import checks
+from ewsg_jax.base.interrupts import Interrupts
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.warn import warn
 from ewsg_jax.run.compiled_loop import Call
-from ewsg_jax.run.host import Interrupts, on_host
+from ewsg_jax.run.host import on_host
 from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.plan import RunPlan
 

@@ -162,6 +162,10 @@ def test_a_function_that_has_changed_is_told(monkeypatch, tmp_path, change, what
         rf"{what} must return what it did when the run began|moments must return "
         r"floating-point arrays"
     )
+    with pytest.raises(ValueError, match=r"must have the functions .*; got another .*kept"):
+        ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, **given(change))
+    # A checkpoint of an earlier version has no digests of functions.
+    monkeypatch.setattr(consistency, "_check_functions", lambda *_: None)
     with pytest.raises((TypeError, ValueError), match=match):
         ewsg.resume(tmp_path / "run", ROWS, kernel=KERNEL, **given(change))
 
@@ -220,6 +224,10 @@ def test_steps_of_another_function_of_the_name_are_refused(monkeypatch, tmp_path
 
     kernel = ewsg.sgld(MODEL, 0.01, batch_size=5)
     stopped(monkeypatch, tmp_path / "run", kernel, after=9, keep_when=every(2))
+    with pytest.raises(ValueError, match=r"must have the functions .*; got another .*chosen"):
+        ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, keep_when=every(4))
+    # A checkpoint of an earlier version has no digests of functions.
+    monkeypatch.setattr(consistency, "_check_functions", lambda *_: None)
     for count in (1, 4):
         with pytest.raises(ValueError, match="keep_when must keep the steps that it kept when"):
             ewsg.resume(tmp_path / "run", ROWS, kernel=kernel, keep_when=every(count))

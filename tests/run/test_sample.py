@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.run import layout, loop, plan
@@ -223,3 +225,19 @@ def test_means_and_sds_far_from_zero():
     for name in ("mean", "sd"):
         with pytest.raises(AttributeError, match=r"no draws.*samples\.moments"):
             getattr(bare, name)
+
+
+def test_an_interrupt_while_programs_are_traced_is_not_lost():
+    """Python drops what a callback of its garbage collector raises, and lowering has many."""
+
+    class Collected:
+        """An object whose end has a callback."""
+
+    def work():
+        one = Collected()
+        watched = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGINT))
+        del one
+        assert watched() is None
+
+    with pytest.raises(KeyboardInterrupt):
+        Ahead().add("steps", work)

@@ -1,0 +1,32 @@
+"""Interrupts (Ctrl-C) that are answered when what is under way has ended."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class Interrupts:
+    """In the main thread, remember a first SIGINT instead of raising; a second one raises."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous = None
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._remember)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
