@@ -64,7 +64,7 @@ def plain():
     return lambda name: known.setdefault(name, draws(name))
 
 
-FEW = ["ewsg_vr", "nc_sghmc"]
+FEW = ["ewsg_vr"]
 
 
 @pytest.mark.usual_parameters("ewsg_vr-strict", "nc_sghmc-rank")

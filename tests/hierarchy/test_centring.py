@@ -221,7 +221,7 @@ def test_a_kernel_in_coordinates_has_the_temperature_of_its_momentum():
     inner = ewsg.uld(posterior.transformed(to), 0.1, friction=1.0)
     kernel = InCoordinates(kernel=inner, posterior=posterior, bijector=to)
     samples = ewsg.sample(
-        jax.random.key(0), kernel, START, rows, 4_000, num_chains=8, progress=False
+        jax.random.key(0), kernel, START, rows, 1_000, num_chains=8, progress=False
     )
     report = ewsg.check(jax.random.key(1), samples, posterior, rows, kernel=kernel)
     assert report.kinetic is not None

@@ -236,7 +236,13 @@ def in_groups(centred, num_groups, is_lognormal=False):
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("each", "centred", "is_lognormal"),
-    [(3, True, False), (3, False, False), (60, True, False), (60, False, False), (3, True, True)],
+    [
+        (3, True, False),
+        pytest.param(3, False, False, marks=pytest.mark.sweep),
+        pytest.param(60, True, False, marks=pytest.mark.sweep),
+        (60, False, False),
+        pytest.param(3, True, True, marks=pytest.mark.sweep),
+    ],
 )
 def test_groups_are_right_in_both_parametrisations(each, centred, is_lognormal):
     """Few rows in a group and many: means and widths of all numbers against quadrature.
