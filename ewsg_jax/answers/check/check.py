@@ -121,7 +121,7 @@ def check(
         ... )
         >>> report = ewsg.check(jax.random.key(1), samples, model, data)
         >>> report.outcome, report.sd_ratio.round(1), report.corrected.sd.round(2)
-        ('wrong', Array([2.], dtype=float32), Array([0.16], dtype=float32))
+        ('wrong', Array([2.], dtype=float32), array([0.16]))
     """
     # All arguments first: what follows may take minutes.
     checks.key(key)
