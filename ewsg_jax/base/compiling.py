@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jaxlib.version import __version__ as version
 
-from ewsg_jax.base.interrupts import Interrupts
+from ewsg_jax.base.interrupts import answered_after
 
 Options = dict[str, bool | int | str]
 
@@ -68,15 +68,12 @@ class Ahead:
         """
         programs: list[Any] = []
         before = _LOWERED.set(programs)
-        # JAX lowers in callbacks of the garbage collector too, where Python drops an interrupt.
-        with Interrupts() as interrupts:
+        with answered_after():
             try:
                 with contextlib.suppress(Exception), np.errstate(all="ignore"):
                     work()
             finally:
                 _LOWERED.reset(before)
-        if interrupts.requested:
-            raise KeyboardInterrupt
 
         def done() -> None:
             with contextlib.suppress(Exception):

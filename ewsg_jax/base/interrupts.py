@@ -1,7 +1,9 @@
 """Interrupts (Ctrl-C) that are answered when what is under way has ended."""
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 
@@ -30,3 +32,16 @@ class Interrupts:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+
+
+@contextlib.contextmanager
+def answered_after() -> Iterator[None]:
+    """Raise an interrupt when the `with` block has ended, in which programs are traced.
+
+    JAX traces and lowers in callbacks of the garbage collector too, where Python drops what is
+    raised: a run would go on as if nobody had interrupted it.
+    """
+    with Interrupts() as interrupts:
+        yield
+    if interrupts.requested:
+        raise KeyboardInterrupt

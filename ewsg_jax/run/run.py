@@ -11,6 +11,7 @@ import numpy as np
 
 from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.files import path_of
+from ewsg_jax.base.interrupts import answered_after
 from ewsg_jax.base.typing import Array, Scalar
 from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
@@ -49,7 +50,8 @@ def checked(request: Request) -> Request:
     # First, for a stack or a kernel on several devices is made anew.
     findings = (*request.findings, *findings_of(request.kernel))
     request = request._replace(findings=tuple(dict.fromkeys(findings)))
-    return check(of_members(request._replace(data=numeric.native(request.data))))
+    with answered_after():
+        return check(of_members(request._replace(data=numeric.native(request.data))))
 
 
 def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSamples:
@@ -91,11 +93,12 @@ def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
     )
     # A stream's thread and memory go when the run ends, however it ends.
     with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
-        planned, outcome = plan(request, earlier, windows)
-        if windows is None:
-            end_check.keep(outcome.monitor.start, request.data)
-            num_steps = planned.terms.num_steps
-            end_check.compile_ahead(planned.num_chains, planned.cost, num_steps, request.data)
+        with answered_after():
+            planned, outcome = plan(request, earlier, windows)
+            if windows is None:
+                end_check.keep(outcome.monitor.start, request.data)
+                num_steps = planned.terms.num_steps
+                end_check.compile_ahead(planned.num_chains, planned.cost, num_steps, request.data)
         compiled = make_steps(planned, outcome, request.seconds, request.progress)
         # Of a stream no window but those at hand is held on to.
         data = request.data if windows is None else windows.last
