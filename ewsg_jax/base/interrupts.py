@@ -38,8 +38,8 @@ class Interrupts:
 def answered_after() -> Iterator[None]:
     """Raise an interrupt when the `with` block has ended, in which programs are traced.
 
-    JAX traces and lowers in callbacks of the garbage collector too, where Python drops what is
-    raised: a run would go on as if nobody had interrupted it.
+    While JAX lowers, callbacks of the garbage collector are called, and Python drops what is raised
+    in them: a run would continue as if nobody had interrupted it.
     """
     with Interrupts() as interrupts:
         yield
