@@ -51,7 +51,7 @@ _HERE = threading.local()
 
 
 LOOK_SHARE = 0.01
-"""What a second look may take of the time to the next one, if it saw nothing new."""
+"""What a second look may take of the time to the next one, if it saw nothing new. By hand."""
 
 
 class _Look:

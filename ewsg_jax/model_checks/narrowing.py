@@ -2,12 +2,11 @@
 
 import numpy as np
 
+from ewsg_jax.hierarchy.effects import MIN_EFFECTS
 from ewsg_jax.model_checks.prior_derivatives import prior_derivatives
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.layout import Layout
 
-MIN_NARROWED = 3
-"""Coordinates that narrow together, at least: by hand, as a level of effects."""
 NARROWING = 3.0
 """Ratio of widths from which a coordinate has narrowed: by hand. With the scale fixed none does."""
 
@@ -35,7 +34,7 @@ def narrowed(posterior: Posterior, layout: Layout, begin: np.ndarray, end: np.nd
     is_curved = (at_begin > 0) & (at_end > 0)
     ratios = np.sqrt(at_end[is_curved] / at_begin[is_curved])
     count = np.sum(ratios > NARROWING)
-    if count < MIN_NARROWED:
+    if count < MIN_EFFECTS:
         return ""
     return (
         f"log_prior has no bound: on the way the prior widths of {count} coordinates fell by a "

@@ -83,10 +83,10 @@ def test_a_setting_of_a_thread_is_that_of_the_caller(kind):
     read = {"thread": lambda: local.width, "context": context.get}[kind]
     posterior = ewsg.Posterior(lambda p, y: -0.5 * (y - p) ** 2, lambda p: -0.5 * (p / read()) ** 2)
     kernel = ewsg.ld(posterior, 1e-3)
-    found = ewsg.sample(KEY, kernel, jnp.float32(0.5), Y[:9], 50).position
+    positions = ewsg.sample(KEY, kernel, jnp.float32(0.5), Y[:9], 50).position
     right = ewsg.ld(ewsg.Posterior(posterior.log_likelihood, lambda p: -0.5 * p**2), 1e-3)
     np.testing.assert_array_equal(
-        found, ewsg.sample(KEY, right, jnp.float32(0.5), Y[:9], 50).position
+        positions, ewsg.sample(KEY, right, jnp.float32(0.5), Y[:9], 50).position
     )
 
 
@@ -132,5 +132,5 @@ def test_threads_have_their_own_values_at_the_same_time():
 
     widths = [0.1, 0.03, 1.0, 0.1, 1.0, 0.03]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(mode, widths))
-    np.testing.assert_allclose(found, [Y.sum() / (len(Y) + w**-2) for w in widths], rtol=1e-3)
+        modes = list(pool.map(mode, widths))
+    np.testing.assert_allclose(modes, [Y.sum() / (len(Y) + w**-2) for w in widths], rtol=1e-3)

@@ -120,10 +120,10 @@ def test_a_prediction_has_a_key_for_each_draw(keep_draws):
         y = position * x + jax.random.normal(key)
         return y if keep_draws else jnp.stack([y, y**2])
 
-    found = samples.predict(observed, 1.0, key=KEY, keep_draws=keep_draws)
-    mean, square = (found.mean(), (found**2).mean()) if keep_draws else found
+    predicted = samples.predict(observed, 1.0, key=KEY, keep_draws=keep_draws)
+    mean, square = (predicted.mean(), (predicted**2).mean()) if keep_draws else predicted
     # Five standard errors of 20,000 draws.
     assert abs(mean) < 5 * 1.005 / 20_000**0.5
     assert abs((square - mean**2) ** 0.5 - 1.01**0.5) < 5 / 40_000**0.5
     again = samples.predict(observed, 1.0, key=KEY, keep_draws=keep_draws, chunk_size=7_000)
-    np.testing.assert_allclose(again, found, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(again, predicted, rtol=1e-5, atol=1e-6)

@@ -79,8 +79,8 @@ FEW = ["ewsg_vr"]
 def test_draws_are_those_without_the_setting(name, setting, plain):
     expected = plain(name)
     with settings(setting):
-        found = draws(name)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        with_setting = draws(name)
+    np.testing.assert_allclose(with_setting, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_functions_of_float32_are_evaluated_in_float64():

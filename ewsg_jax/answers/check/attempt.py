@@ -272,9 +272,7 @@ def _report(
         # Errors are from how groups of draws differ: meaningless for chains that have not mixed.
         if rhat > CONVERGED:
             reason = f"chains do not agree, so that shifts and ratios are not known; {reason}"
-        unknown = np.full(draws.size, np.nan)
-        ratio, shift = Measured(unknown, unknown), Measured(unknown, unknown)
-        moments = moments._replace(mean_error=unknown, sd_error=unknown)
+        ratio, shift, moments = nothing_known(moments)
     elif reason:
         ratio, shift = _as_far_as_measured(ratio, shift)
     return Report(
@@ -326,6 +324,13 @@ def against_target(
         Measured(ratio, ratio * moments.sd_error),
         Measured(shift, moments.mean_error / moments.sd),
     )
+
+
+def nothing_known(moments: TargetMoments) -> tuple[Measured, Measured, TargetMoments]:
+    """Return ratios, shifts and the errors of moments as NaN."""
+    unknown = np.full(moments.mean.shape, np.nan)
+    measured = Measured(unknown, unknown)
+    return measured, measured, moments._replace(mean_error=unknown, sd_error=unknown)
 
 
 def _as_far_as_measured(ratio: Measured, shift: Measured) -> tuple[Measured, Measured]:

@@ -57,7 +57,7 @@ class Excursion(NamedTuple):
         """
         rise, fall = self.peak - self.start + 1, self.end - self.peak
         return (
-            # Of fewer draws the direction in time is not known; by hand.
+            # Fewer draws do not show the direction in time; by hand.
             fall >= 8
             and fall >= settings.EXCURSION_RATIO * rise
             and self.outward >= settings.EXCURSION_MOVES * usual_move

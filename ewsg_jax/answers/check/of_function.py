@@ -31,6 +31,7 @@ from ewsg_jax.answers.check.attempt import (
     analyse,
     checked_gradients,
     corrected_moments,
+    nothing_known,
     support_findings,
     why_not,
 )
@@ -58,7 +59,6 @@ from ewsg_jax.answers.check.gradients import FreshGradients
 from ewsg_jax.answers.check.mixing import worst_rhat
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.check.stein import Scores, scores_of
-from ewsg_jax.answers.check.verdict import Measured
 from ewsg_jax.base import limits
 from ewsg_jax.base.typing import Key
 from ewsg_jax.draws.convergence import CONVERGED
@@ -135,7 +135,7 @@ def _not_known(names: tuple[str, ...], order: np.ndarray, explained: np.ndarray)
         )
         return [Finding("no_identity", "error", text, "take one that changes with the position")]
     k = int(np.argmin(explained))
-    # Of a normal distribution in the middle of two modes, three of its sds from each, it is this.
+    # So much is explained of a normal distribution between two modes, three of its sds from each.
     if explained[k] >= 0.1:
         return []
     text = (
@@ -259,9 +259,7 @@ def _report(
         corrected = corrected_moments(draws, moments, "the function's own")
     ratio, shift = against_target(overall, moments)
     if unknown:
-        not_known = np.full(draws.size, np.nan)
-        ratio, shift = Measured(not_known, not_known), Measured(not_known, not_known)
-        moments = moments._replace(mean_error=not_known, sd_error=not_known)
+        ratio, shift, moments = nothing_known(moments)
     return Report(
         sd_ratio=draws.as_position(ratio.value),
         sd_ratio_error=draws.as_position(ratio.error),

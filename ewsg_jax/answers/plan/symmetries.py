@@ -147,7 +147,7 @@ def _among(
             grid = grid if by_part else grid.T
             pairs = [(int(a), int(b)) for a, b in grid[:, :2]]
             yield from _with_flips(parts, pairs, scalars)
-    # Of six parts there are 75 sets of pairs.
+    # Six parts have 75 sets of pairs.
     if count <= 6:
         for pairs in _matchings(list(range(count))):
             yield from _with_flips(parts, pairs, scalars)

@@ -166,7 +166,7 @@ def test_a_prior_that_is_none_is_judged_as_it_is(groups):
 
 @pytest.mark.full
 def test_few_draws_of_a_hierarchy_are_judged(groups):
-    """Of fewer than 100 draws no marginal is integrated."""
+    """No marginal is integrated with fewer than 100 draws."""
     draws = jax.tree.map(lambda x: x[:2, :40], groups.draws(0))
     report = checked(groups, draws)
     assert report.outcome == "unsure"

@@ -54,10 +54,10 @@ def test_the_identities_of_a_linear_function_are_those_of_its_direction(width):
     """E[g u] − 1 of N(0, s²) is s² − 1, and E g of N(s, 1) is s."""
     at = width * QUANTILES
     draws = Draws.at(at[None, :, None], Layout.of(np.zeros(1, np.float32)))
-    found = differences.differences(
+    at_draws = differences.differences(
         KEY, lambda x: 3 * x[0] + 1, draws, (at[:, None], at[:, None]), [whole(len(at))]
     )
-    identities = differences.of_functions(draws, found)
+    identities = differences.of_functions(draws, at_draws)
     mean, _ = identities.at_draws("1", slice(None))
     excess, _ = identities.at_draws("u", slice(None))
     assert mean.mean() == pytest.approx(0, abs=1e-3)

@@ -47,7 +47,7 @@ class SearchedError(Exception):
 
 
 def heavy_tailed_effects() -> tuple[ewsg.Posterior, dict, dict]:
-    """The rows of `correlated_effects`, noisier, with intercepts of a Student law, centred.
+    """The rows of `correlated_effects`, noisier, with intercepts that are Student t, centred.
 
     Their posterior given the rest is not normal: no coordinates are found in which it has a mode.
     """

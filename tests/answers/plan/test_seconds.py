@@ -128,5 +128,5 @@ def test_seconds_are_those_of_runs():
     """The run itself is made; how long it takes is not judged."""
     kernel = ewsg.sgld(LINEAR, 1e-4, batch_size=4)
     start = lambda key: jax.random.normal(key, (3,))
-    found = step_time.seconds_per_step(KEY, kernel, start, ROWS, 2)
-    assert 0 < found < 1
+    seconds = step_time.seconds_per_step(KEY, kernel, start, ROWS, 2)
+    assert 0 < seconds < 1

@@ -72,7 +72,7 @@ DOUBTED = {
     ),
     "a density without bound": (
         none,
-        # Of Student's law with 4 degrees of freedom: a hierarchy of normal ones is solved.
+        # Student's t with 4 degrees of freedom: a hierarchy of normal effects is solved.
         lambda w: (
             -(w[0] ** 2) / 18
             - 2.5 * jnp.sum(jnp.log1p(w[1:] ** 2 * jnp.exp(-2 * w[0]) / 4))
