@@ -14,6 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
+bridges: models that other packages describe.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved,
@@ -27,6 +28,7 @@ from ewsg_jax.base import startup as startup
 # isort: split
 from ewsg_jax import bijectors as bijectors
 from ewsg_jax import bounds as bounds
+from ewsg_jax import bridges as bridges
 from ewsg_jax import datasets as datasets
 from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
@@ -79,6 +81,7 @@ __version__ = "0.2.0"
 _ROOMS = (
     "bijectors",
     "bounds",
+    "bridges",
     "datasets",
     "diagnostics",
     "dynamics",

@@ -322,6 +322,7 @@ def test_only_public_names_are_listed():
 PUBLIC_ROOMS = {
     "bijectors",
     "bounds",
+    "bridges",
     "datasets",
     "diagnostics",
     "dynamics",
