@@ -25,7 +25,7 @@ Sites = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model:
+class BridgedModel:
     """A model that another package describes, as this library takes it.
 
     `ewsg_jax.from_numpyro` makes one. `posterior`, `position` and `data` are the arguments of
@@ -70,7 +70,7 @@ class Model:
         shapes = ", ".join(
             f"{name} {tuple(x.shape)}" if x.shape else name for name, x in self.position.items()
         )
-        return f"Model({shapes}; {num_rows(self.data):,} rows)"
+        return f"BridgedModel({shapes}; {num_rows(self.data):,} rows)"
 
     def constrain(self, draws: PyTree) -> Sites:
         """Return draws of the position as values of the model's sites.
@@ -88,8 +88,8 @@ class Model:
 
         Example:
             >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
-            >>> from ewsg_jax.bridges import Model
-            >>> model = Model(
+            >>> from ewsg_jax.bridges import BridgedModel
+            >>> model = BridgedModel(
             ...     ewsg.models.gaussian_location(),
             ...     {"log_rate": jnp.zeros(())},
             ...     jnp.ones((3, 1)),
@@ -191,7 +191,7 @@ class Model:
             else (jnp.shape(x), ())
             for x, one in zip(leaves, ones, strict=True)
         ]
-        fits = all(own == jnp.shape(one) for (_, own), one in zip(split, ones, strict=True))
+        fits = all(shape == jnp.shape(one) for (_, shape), one in zip(split, ones, strict=True))
         if not fits or len({leading for leading, _ in split}) != 1:
             raise ValueError(f"{takes}; got {checks.listed('draws', checks.shapes(draws))}")
         return split[0][0]
