@@ -1,6 +1,6 @@
 """Models that other packages describe.
 
-BridgedModel: what a bridge returns: a posterior, a start and data, and draws in the model's own names.
+BridgedModel: what a bridge returns: a posterior, a start, data, and draws in the model's own names.
 """
 
 from ewsg_jax.bridges._model import BridgedModel as BridgedModel
