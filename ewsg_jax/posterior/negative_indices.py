@@ -93,7 +93,7 @@ def first_negative(model: Any, position: Position, data: Data) -> tuple[int, int
     rows = np.flatnonzero(is_below)
     asked = rows[np.linspace(0, len(rows) - 1, ASKED_ROWS).astype(int)]
     both = np.asarray(
-        _values(model, intended, _moved(position), jax.tree.map(lambda x: x[asked], data))
+        _values(model, intended, moved_position(position), jax.tree.map(lambda x: x[asked], data))
     )
     used = asked[~(both[:, 0] == both[:, 1]) & ~np.isnan(both).all(1)]
     return (int(used[0]), len(rows)) if len(used) else None
@@ -108,7 +108,7 @@ def _least(leaf: Array | np.ndarray) -> float:
     return float(leaf.min() if on_accelerator else np.asarray(leaf).min())
 
 
-def _moved(position: Position) -> Position:
+def moved_position(position: Position) -> Position:
     """Return a position whose numbers differ from each other, each with its sign."""
     rng = np.random.default_rng(0)
 

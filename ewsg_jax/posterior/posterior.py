@@ -20,10 +20,15 @@ from ewsg_jax.base.modules import text
 from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
 from ewsg_jax.bounds._protocol import Bound
+from ewsg_jax.posterior import batched
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
+from ewsg_jax.posterior.row_sums import sum_of_gradients
 from ewsg_jax.posterior.shapes_and_indices import ModelCheck
 from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
+
+_LEFT_OUT: Any = None
+"""A log likelihood that is left out, for it is set by a batched one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +37,10 @@ class Posterior(Generic[P]):
 
     Args:
         log_likelihood: `log_likelihood(position, datum) -> scalar` for one datum (the data pytree
-            without its leading axis). A constant that does not depend on the position changes no
-            draw. Comparisons of densities need all constants (`diagnostics.log_predictive_density`,
-            `samples.to_arviz` for leave-one-out, evidence by `potential`): a density of the
-            observation, which integrates or sums to one.
+            without its leading axis); left out with a `batched_log_likelihood` alone. A constant
+            that does not depend on the position changes no draw. Comparisons of densities need all
+            constants (`diagnostics.log_predictive_density`, `samples.to_arviz` for leave-one-out,
+            evidence by `potential`): a density of the observation, which integrates or sums to one.
         log_prior: `log_prior(position) -> scalar`; `lambda position: 0.0` for a flat one.
         predictor: how data enter through linear predictors; made by `Posterior.linear`.
         bound: a lower bound of the likelihood, one of `ewsg_jax.bounds`, for `flymc`.
@@ -51,6 +56,11 @@ class Posterior(Generic[P]):
             −log σ − log(2π)/2 for a normal density. It is True for built-in models. With False,
             functions that compare densities refuse the posterior. Default None, unknown: they
             accept it.
+        batched_log_likelihood: `batched_log_likelihood(position, rows) -> values`, the log
+            likelihoods of b rows at once, shape (b,), for any b; a sum over rows calls it once.
+            `log_likelihood` is by default this function of one row. Both are compared once: a layer
+            or a mean over the batch makes its rows dependent. Default None: `log_likelihood`,
+            vectorised by `jax.vmap`.
 
     Products of matrices in both functions, and in their derivatives, have the precision of their
     dtype on accelerators too, unless they or `jax_default_matmul_precision` say another one.
@@ -70,10 +80,16 @@ class Posterior(Generic[P]):
         ... )
         >>> posterior.gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
         Array([-4.], dtype=float32)
+        >>> of_batches = ewsg.Posterior(
+        ...     log_prior=lambda mean: -0.5 * jnp.sum(mean**2),
+        ...     batched_log_likelihood=lambda mean, xs: -0.5 * jnp.sum((xs - mean) ** 2, axis=1),
+        ... )
+        >>> of_batches.gradient(jnp.zeros(1), jnp.array([[1.0], [3.0]]))
+        Array([-4.], dtype=float32)
     """
 
-    log_likelihood: Callable[[P, Data], Array]
-    log_prior: Callable[[P], Array | float]
+    log_likelihood: Callable[[P, Data], Array] = _LEFT_OUT
+    log_prior: Callable[[P], Array | float] = _LEFT_OUT
     predictor: LinearPredictor | None = None
     bound: Bound | None = None
     check_values: Callable[[P, Data], None] | None = None
@@ -81,9 +97,15 @@ class Posterior(Generic[P]):
     name: str | None = None
     log_concave: bool = False
     normalised: bool | None = None
+    batched_log_likelihood: Callable[[P, Data], Array] | None = None
     _model_check: ModelCheck = field(default_factory=ModelCheck, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.batched_log_likelihood is not None:
+            of_batch = batched.in_full(self.batched_log_likelihood, self.predictor)
+            object.__setattr__(self, "batched_log_likelihood", of_batch)
+            if self.log_likelihood is None:
+                object.__setattr__(self, "log_likelihood", batched.OneRow(of_batch))
         checks.function("log_likelihood", self.log_likelihood, "(position, datum) -> scalar")
         checks.function("log_prior", self.log_prior, "(position) -> scalar")
         if self.predictor is not None:
@@ -111,13 +133,19 @@ class Posterior(Generic[P]):
     def __repr__(self) -> str:
         if self.name is not None:
             return self.name
-        return f"Posterior({text(self.log_likelihood)}, {text(self.log_prior)})"
+        named = [text(self.log_likelihood), text(self.log_prior)]
+        if self.batched_log_likelihood is not None:
+            named.append(f"batched_log_likelihood={text(self.batched_log_likelihood)}")
+        if isinstance(getattr(self.log_likelihood, "function", None), batched.OneRow):
+            named[:2] = [f"log_prior={named[1]}"]
+        return f"Posterior({', '.join(named)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "varying"}
 
     def _functions(self) -> tuple[Any, ...]:
-        return self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
+        known = self.log_likelihood, self.log_prior, self.predictor, self.bound, self.check_values
+        return *known, self.batched_log_likelihood
 
     @classmethod
     def linear(
@@ -216,6 +244,7 @@ class Posterior(Generic[P]):
             None if self.check_values is None else CheckValues(self.check_values, bijector)
         )
         predictor = None if self.predictor is None else linear_predictor(self.predictor, bijector)
+        of_batch = self.batched_log_likelihood
         return Posterior(
             LogLikelihood(self.log_likelihood, bijector)
             if predictor is None
@@ -227,6 +256,7 @@ class Posterior(Generic[P]):
             log_concave=self.log_concave and predictor is not None,
             # A density of the datum, whatever the position is expressed by.
             normalised=self.normalised,
+            batched_log_likelihood=None if of_batch is None else LogLikelihood(of_batch, bijector),
         )
 
     @functools.cached_property
@@ -236,11 +266,16 @@ class Posterior(Generic[P]):
         For differences of potentials: such constants would only make their float32 sums over many
         rows larger.
         """
-        log_likelihood, log_prior = varying_part(self.log_likelihood), varying_part(self.log_prior)
+        log_likelihood, log_prior = self.log_likelihood, varying_part(self.log_prior)
+        # A batched one, which is summed, has no constant that is known.
+        if self.batched_log_likelihood is None:
+            log_likelihood = varying_part(log_likelihood)
         if log_likelihood is self.log_likelihood and log_prior is self.log_prior:
             return self
         predictor = None if self.predictor is None else self.predictor.varying
-        return Posterior(log_likelihood, log_prior, predictor, self.bound, self.check_values)
+        others = predictor, self.bound, self.check_values
+        of_batch = self.batched_log_likelihood
+        return Posterior(log_likelihood, log_prior, *others, batched_log_likelihood=of_batch)
 
     def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, shaped like the position.
@@ -290,7 +325,7 @@ class Posterior(Generic[P]):
 
     def batch_sum(self, position: P, data: Data, batch: Batch) -> P:
         """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, in float32 or more: a part for `total`."""
-        total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
+        total = sum_of_gradients(self, position, fetched(batch, data).rows, batch.weights)
         if batch.weights is not None:
             return total
         # The one place, with `estimate_from_rows`, where a sum over b rows is scaled to all n.
@@ -353,7 +388,7 @@ class Posterior(Generic[P]):
         position = checks.position(position)
         self.check(position, data)
         checks.integer("chunk_size", chunk_size)
-        total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
+        total = sum_over_rows(lambda rows: sum_of_gradients(self, position, rows), data, chunk_size)
         return total if widened else pytrees.in_dtypes_of(position, total)
 
     def gradient(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> P:
@@ -414,14 +449,19 @@ class Posterior(Generic[P]):
 
         They are `varying.potential` minus `potential`; 0 if none is known.
         """
-        rows = view(data)
+        rows, of_prior = view(data), constant_part(self.log_prior, position)
+        if self.batched_log_likelihood is not None:
+            return of_prior
         datum = jax.tree.map(lambda x: np.zeros(x.shape[1:], jnp.result_type(x)), rows.tree)
         of_rows = rows.number * constant_part(self.log_likelihood, position, datum)
-        return constant_part(self.log_prior, position) + rows.across(of_rows)
+        return of_prior + rows.across(of_rows)
 
     def log_likelihoods(self, position: P, rows: Data) -> Array:
         """Return the log likelihood of each row, shape (b,), at least in float32."""
-        values = view(rows).map_rows(self.log_likelihood, position)
+        if self.batched_log_likelihood is None:
+            values = view(rows).map_rows(self.log_likelihood, position)
+        else:
+            values = batched.of_rows(self.batched_log_likelihood, position, rows)
         return values.astype(pytrees.wide(values.dtype))
 
     def check(self, position: P, data: Data) -> None:
@@ -451,36 +491,8 @@ class Posterior(Generic[P]):
         """V₀, an array even if `log_prior` returns a number."""
         return -jnp.asarray(self.log_prior(position))
 
-    def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
-        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of a sum, not a sum of gradients."""
-        if self.predictor is not None:
-            of_rows = self.row_gradients(position, rows)
-            if weights is not None:
-                of_rows = pytrees.scaled_rows(pytrees.widened(of_rows), weights)
-            return pytrees.in_dtypes_of(pytrees.widened(position), self.sum_of_rows(of_rows, rows))
-        # One backward pass for the sum: gradients of rows one by one would take b positions of
-        # memory.
-        gradient = functools.partial(jax.grad(self._weighted_potential), position)
-        is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
-        return _in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
-
-    def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
-        """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
-        values = self.log_likelihoods(position, rows)
-        return -jnp.sum(values if weights is None else pytrees.scaled_rows(values, weights))
-
 
 def check_posterior(posterior: object) -> None:
     """Check the argument `posterior`."""
     made_by = "ewsg_jax.Posterior(…) or one of ewsg_jax.models"
     checks.instance("posterior", posterior, Posterior, made_by)
-
-
-def _in_parts(gradient: Callable[[Data, Array | None], P], rows: Data, weights: Array | None) -> P:
-    """Return `gradient(rows, weights)`, a weighted sum, in float32 by a few rows at a time."""
-    # Gradients are multiplied by weights in the position's dtype too: by such as are at most 1.
-    largest = 1.0 if weights is None else jnp.maximum(jnp.max(jnp.abs(weights)), 1e-30)
-    part = rows, weights if weights is None else weights / largest
-    # In half precision few rows may be added up: bfloat16 counts up to 256.
-    total = sum_over_rows(lambda part: pytrees.widened(gradient(*part)), part, 256)
-    return total if weights is None else pytrees.combine((largest, total))

@@ -15,6 +15,7 @@ from jax.experimental import checkify
 
 from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
+from ewsg_jax.posterior import batched
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
 from ewsg_jax.posterior.negative_indices import first_negative
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows, view
@@ -45,6 +46,11 @@ class CheckedModel(Protocol):
         """`check_values(position, data)` raises what is wrong with the numbers in the data."""
         ...
 
+    @property
+    def batched_log_likelihood(self) -> OfDatum | None:
+        """`batched_log_likelihood(position, rows)`."""
+        ...
+
 
 class ModelCheck:
     """The shapes that one model's functions fit: they are checked again and again for the same.
@@ -68,6 +74,8 @@ class ModelCheck:
         # Known by shapes and by what functions read: each is traced once.
         signature = _signature((shapes, datum))
         if signature not in self._fitting:
+            if model.batched_log_likelihood is not None:
+                batched.check_shape(model.batched_log_likelihood, shapes, datum)
             tracing.scalar(
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
@@ -135,6 +143,7 @@ class ModelCheck:
         self, model: CheckedModel, position: Position, data: Data, datum: Data
     ) -> None:
         """Raise what is wrong with values of data; `datum` has the shapes of one datum."""
+        self._check_rows(model, position, data, datum)
         if model.check_values is not None:
             model.check_values(position, data)
             return
@@ -150,13 +159,25 @@ class ModelCheck:
             if not indices:
                 self._fitting.add(no_index)
 
+    def _check_rows(self, model: CheckedModel, position: Position, data: Data, datum: Data) -> None:
+        """Raise ValueError if rows of a batched log likelihood depend on each other."""
+        known = "rows", _signature((checks.shapes(position), datum))
+        if model.batched_log_likelihood is None or known in self._fitting or num_rows(data) == 1:
+            return
+        with freshness.as_of_now(model):
+            batched.check_rows(model.batched_log_likelihood, model.log_likelihood, position, data)
+        self._fitting.add(known)
+
 
 def _program(position: Position, datum: Data, model: CheckedModel) -> bytes:
     """Return what stands for the programs of a model's functions."""
-    programs = (
+    programs = [
         tracing.program_of(model.log_likelihood, position, datum),
         tracing.program_of(model.log_prior, position),
-    )
+    ]
+    if model.batched_log_likelihood is not None:
+        rows = jax.tree.map(lambda x: jax.ShapeDtypeStruct((1, *x.shape), x.dtype), datum)
+        programs.append(tracing.program_of(model.batched_log_likelihood, position, rows))
     return b"".join(map(jaxprs.digest, programs))
 
 

@@ -37,7 +37,9 @@ def origin_of(kernel: Kernel, data: Data) -> Origin:
 
     # Once for a function and what it reads now (`freshness.now`).
     def look() -> str:
-        read = Reader(for_files=True).read(posterior.log_likelihood)
+        of_rows, of_batch = posterior.log_likelihood, posterior.batched_log_likelihood
+        reader = Reader(for_files=True)
+        read = reader.read(of_rows if of_batch is None else (of_rows, of_batch))
         return f"code {read.digest.hex()}"
 
     known = checked_arrays.remembered("likelihood", look, (), posterior.log_likelihood)

@@ -38,6 +38,15 @@ WRONG["Posterior"] |= {
     f"T log_prior | None (NoneType) | {PRIOR}": lambda: ewsg.Posterior(failing, None),
     f"T log_prior | 0.0 (float) | {PRIOR}": lambda: ewsg.Posterior(failing, 0.0),
     f"T log_likelihood | (2,) | {LIKELIHOOD}": lambda: ewsg.Posterior(POINT, failing),
+    "T batched_log_likelihood | 3 (int) | (position, rows) -> values": lambda: ewsg.Posterior(
+        failing, failing, batched_log_likelihood=3
+    ),
+    "T log_likelihood | None (NoneType) | (position, datum)": lambda: ewsg.Posterior(
+        log_prior=failing
+    ),
+    "T batched_log_likelihood | abs | left out with a predictor": lambda: ewsg.Posterior(
+        abs, abs, linear().predictor, batched_log_likelihood=abs
+    ),
     "T predictor | function | LinearPredictor": lambda: ewsg.Posterior(abs, abs, failing),
 }
 WRONG["Posterior.linear"] |= {
