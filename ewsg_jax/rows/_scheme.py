@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checked_arrays, checks
 from ewsg_jax.base.modules import Part, module, static
 from ewsg_jax.base.needs import EVERYTHING, Need, parts_of
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
@@ -111,7 +111,11 @@ def check_draw(scheme: SamplingScheme, data: Data) -> None:
             `batch_size` (or this part's share of it); or it has weights although the scheme is not
             `weighted`, or none although it is.
     """
-    drawn = _drawn.eval_shape(scheme, *_shapes(getattr(jax.config, KIND_OF_KEYS)), data)
+    kind = getattr(jax.config, KIND_OF_KEYS)
+    # Asking JAX again for the same scheme and rows is a twentieth of a short run's call.
+    look = functools.partial(_drawn.eval_shape, scheme, *_shapes(kind), data)
+    question = "drawn", kind, jax.tree.structure(data)
+    drawn = checked_arrays.remembered(question, look, data, scheme)
     if not isinstance(drawn, Batch | Block):
         raise TypeError(
             f"draw of {scheme!r} must return an ewsg_jax.rows.Batch, of row numbers and perhaps "
