@@ -27,6 +27,7 @@ Signature = tuple[Hashable, ...]
 """Structures, shapes and dtypes of a kernel, a key, a state and data."""
 
 
+@jax.tree_util.register_static
 class Origin(NamedTuple):
     """What the sums in a state are made of, as digests; None for what is not known.
 

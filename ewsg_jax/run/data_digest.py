@@ -13,6 +13,7 @@ from ewsg_jax.base.function_digests import Reader
 from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Data
 from ewsg_jax.kernels.protocol import Kernel, Origin
+from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._window import Window
 from ewsg_jax.run.streams.stream import Stream
 
@@ -32,8 +33,11 @@ def origin_of(kernel: Kernel, data: Data) -> Origin:
     """Return what stands for the rows and the likelihood of a run."""
     posteriors = (getattr(part, "posterior", None) for part in parts_of(kernel))
     posterior = next((one for one in posteriors if one is not None), None)
-    if posterior is None:
-        return Origin(data_digest(data))
+    return Origin(data_digest(data)) if posterior is None else model_origin(posterior, data)
+
+
+def model_origin(posterior: Posterior, data: Data) -> Origin:
+    """Return what stands for the rows and the likelihood of a posterior."""
 
     # Once for a function and what it reads now (`freshness.now`).
     def look() -> str:

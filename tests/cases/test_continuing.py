@@ -38,6 +38,22 @@ def samples():
     return {name: run(kernel, YESTERDAY) for name, kernel in KERNELS.items()}
 
 
+def test_a_mode_of_other_rows_is_refused():
+    """Its curvature is theirs: forecasts were of a posterior that nobody has."""
+    mode = ewsg.find_mode(KEY, MODEL, jnp.zeros(2), YESTERDAY)
+    kernel = ewsg.ld(MODEL, 0.01, inverse_mass=mode.inverse_mass)
+    for what in (mode, copy.deepcopy(mode), pickle.loads(pickle.dumps(mode))):
+        ewsg.forecast(kernel, what, YESTERDAY.astype(float))
+        with pytest.raises(ValueError, match=r"mode must be .*other rows of data: find_mode\("):
+            ewsg.forecast(kernel, what, TODAY)
+        with pytest.raises(ValueError, match=r"mode must be .*other rows of data: find_mode\("):
+            ewsg.plan(KEY, MODEL, jnp.zeros(2), TODAY, mode=what)
+    wider = ewsg.Posterior(lambda m, x: MODEL.log_likelihood(m, x) / 2, MODEL.log_prior)
+    with pytest.raises(ValueError, match="other log_likelihood"):
+        ewsg.forecast(ewsg.ld(wider, 0.01), mode, YESTERDAY)
+    assert all(not isinstance(leaf, str) for leaf in jax.tree.leaves(mode))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_state_does_not_continue_on_other_rows(name, samples):
     """They are as many, and the memory would be of the old ones for as long as nothing refreshes

@@ -33,6 +33,7 @@ from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import num_rows
+from ewsg_jax.run.data_digest import origin_of
 
 INSTEAD = "Run the kernel for some steps and check the draws (ewsg_jax.check) instead"
 
@@ -66,8 +67,8 @@ def forecast(
             not know; False if the likelihood masks what is missing.
 
     Raises:
-        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`, or
-            has more than 1,000 coordinates; the kernel is exact, or has a dynamics that has no
+        TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`, is
+            that of other rows or of another likelihood, or has more than 1,000 coordinates; the kernel is exact, or has a dynamics that has no
             forecast (preconditioned, quasi_newton, your own) or an estimator whose noise is unknown
             (epochs, SVRG's option I, full weights of too many batches, your own without a
             `noise_model`).
@@ -120,6 +121,7 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
     if values:
         checks.finite("data", data)
     kernel.check(mode.position, data if values else checks.shapes(data))
+    mode.check_origin(origin_of(kernel, numeric.native(data)))
     return kernel, mode.curvature
 
 

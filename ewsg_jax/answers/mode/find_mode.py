@@ -34,6 +34,7 @@ from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
+from ewsg_jax.run.data_digest import model_origin
 from ewsg_jax.run.streams.stream import Stream
 from ewsg_jax.vectors.layout import vector
 
@@ -143,6 +144,7 @@ def find_mode(
     # Without the check of values only shapes are looked at.
     posterior.check(position, data if check_data else checks.shapes(data))
     posterior.check_gradient(position, data)
+    origin = model_origin(posterior, checked_data if stream is None else stream)
     checks.positive("tolerance", tolerance)
     checks.integer("max_steps", max_steps)
     checks.integer("chunk_size", chunk_size)
@@ -164,7 +166,7 @@ def find_mode(
         mode, ended = _search(
             potential, begin, position, checked_data, tolerance, max_steps, rank, bar
         )
-    mode = mode._replace(data_passes=mode.data_passes + warm_up_cost)
+    mode = mode._replace(data_passes=mode.data_passes + warm_up_cost, origin=origin)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
         # The density is flat in an array that it does not read, or its prior has no bound: that

@@ -16,6 +16,7 @@ from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.factors import LowRank, check_not_tiny, variances
 from ewsg_jax.base.typing import Array, P
+from ewsg_jax.kernels.protocol import Origin, are_others
 from ewsg_jax.vectors.layout import Layout
 
 
@@ -44,6 +45,8 @@ class Mode(NamedTuple, Generic[P]):
         curvature: ∇²V at the point, factorised: a matrix up to 1,000 dimensions, above that its
             directions of largest curvature (`rank` of `find_mode`); None if these were not asked
             for.
+        origin: what stands for the rows and the likelihood that it is a mode of, as digests; those
+            of other rows are refused by `plan` and `forecast`.
     """
 
     position: P
@@ -54,6 +57,7 @@ class Mode(NamedTuple, Generic[P]):
     num_steps: int
     data_passes: float
     curvature: Curvature | CurvatureOfMany | None = None
+    origin: Origin = Origin()
 
     @property
     def covariance(self) -> np.ndarray | LowRank:
@@ -112,6 +116,22 @@ class Mode(NamedTuple, Generic[P]):
             ValueError: as `covariance`.
         """
         return Start(self.position, self.inverse_mass)
+
+    def check_origin(self, origin: Origin) -> None:
+        """Check that this is a mode of these rows and this likelihood, as far as is known.
+
+        Raises:
+            ValueError: it is one of others.
+        """
+        for what, one, other in (
+            ("rows of data", self.origin.rows, origin.rows),
+            ("log_likelihood", self.origin.likelihood, origin.likelihood),
+        ):
+            if are_others(one, other):
+                raise ValueError(
+                    "mode must be one of this posterior and these data, in their order; got one of "
+                    f"other {what}: find_mode(key, posterior, mode.position, data) finds theirs"
+                )
 
     def _checked_curvature(self) -> Curvature | CurvatureOfMany:
         if self.curvature is None:

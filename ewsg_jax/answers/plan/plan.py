@@ -45,6 +45,7 @@ from ewsg_jax.model_checks.support import SUPPORT_CURE
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import num_rows
+from ewsg_jax.run.data_digest import model_origin
 
 
 @reads_now("posterior")
@@ -87,7 +88,8 @@ def plan(
         tolerance: the largest relative error of a standard deviation, Monte Carlo error included.
             A mean may be off by twice as many standard deviations.
         num_chains: number of chains of the run.
-        mode: the mode, as `find_mode` returned it; None: it is searched for.
+        mode: the mode, as `find_mode` returned it for this posterior and these data; None: it is
+            searched for.
         methods: names of the methods that may be taken; None: BAOAB, which is exact on a normal
             posterior, with full, control-variate, SVRG, SAGA and uniform estimates. The error of
             another dynamics is counted, as far as many effects add it up in a scale they share.
@@ -165,6 +167,7 @@ def plan(
             "mode must be of these positions", "mode.position", mode.position, position
         )
         checks.finite("mode.position", mode.position)
+        mode.check_origin(model_origin(posterior, data_for_runs))
         mode = mode._replace(position=pytrees.widened(mode.position))
     checks.one_of("by", by, ("rows", "passes", "seconds"))
     if methods is not None:
