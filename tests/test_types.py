@@ -99,6 +99,14 @@ def test_samples_are_of_the_kernels_positions():
     assert_type(runs[0], ewsg.Samples[Params])
 
 
+@pytest.mark.full
+def test_the_short_calls_have_the_same_types():
+    plan = ewsg.plan(KEY, ewsg.models.normal(), jnp.zeros(2), DATA, progress=False)
+    samples = assert_type(ewsg.sample(KEY, plan, DATA, num_chains=2), ewsg.Samples[Any])
+    assert_type(ewsg.check(KEY, samples, DATA), ewsg.Report)
+    assert_type(ewsg.check(KEY, samples, ewsg.models.normal(), DATA, names=None), ewsg.Report)
+
+
 @pytest.mark.sweep
 def test_pyright_agrees():
     """What linting asks as well, for the planted faults."""
@@ -114,5 +122,6 @@ def wrong(kernel: ewsg.Kernel[Params], samples: ewsg.Samples[jax.Array]) -> None
     ewsg.sample(KEY, kernel, jnp.zeros(2), DATA, 2)  # pyright: ignore[reportCallIssue, reportArgumentType]
     ewsg.sample(KEY, kernel, None, DATA, 2, state=samples.state)  # pyright: ignore[reportCallIssue, reportArgumentType]
     ewsg.sample(KEY, kernel, START, DATA, 2, keep=lambda p: p.scale)  # pyright: ignore[reportAttributeAccessIssue]
+    ewsg.sample(KEY, kernel, DATA, 2)  # pyright: ignore[reportCallIssue, reportArgumentType]
     ewsg.find_mode(KEY, POSTERIOR, {"mean": 0.0}, DATA)  # pyright: ignore[reportArgumentType]
     ewsg.diagnostics.log_predictive_density(samples, POSTERIOR, DATA)  # pyright: ignore[reportArgumentType]

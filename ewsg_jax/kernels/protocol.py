@@ -17,10 +17,11 @@ import numpy as np
 
 from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.modules import Part, module
-from ewsg_jax.base.needs import EVERYTHING
+from ewsg_jax.base.needs import EVERYTHING, parts_of
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.dynamics._protocol import Constant
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import all_rows, fetch
 
 Signature = tuple[Hashable, ...]
@@ -236,6 +237,12 @@ class Kernel(Part, abc.ABC, Generic[P]):
 def temperature_of(kernel: Kernel) -> Callable[[Array], Scalar]:
     """Return T of the target exp(−V/T) as a function of the step, 1 for a kernel without one."""
     return getattr(kernel, "temperature", Constant(value=1.0))
+
+
+def posterior_of(kernel: Kernel[P]) -> Posterior[P] | None:
+    """Return the posterior that a kernel, or the first of its parts to have one, holds; or None."""
+    posteriors = (getattr(part, "posterior", None) for part in parts_of(kernel))
+    return next((one for one in posteriors if one is not None), None)
 
 
 def first_state(

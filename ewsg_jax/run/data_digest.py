@@ -10,9 +10,8 @@ import numpy as np
 
 from ewsg_jax.base import checked_arrays, pytrees
 from ewsg_jax.base.function_digests import Reader
-from ewsg_jax.base.needs import parts_of
 from ewsg_jax.base.typing import Data
-from ewsg_jax.kernels.protocol import Kernel, Origin
+from ewsg_jax.kernels.protocol import Kernel, Origin, posterior_of
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._window import Window
 from ewsg_jax.run.streams.stream import Stream
@@ -31,8 +30,7 @@ def data_fingerprint(data: Data) -> dict[str, str]:
 
 def origin_of(kernel: Kernel, data: Data) -> Origin:
     """Return what stands for the rows and the likelihood of a run."""
-    posteriors = (getattr(part, "posterior", None) for part in parts_of(kernel))
-    posterior = next((one for one in posteriors if one is not None), None)
+    posterior = posterior_of(kernel)
     return Origin(data_digest(data)) if posterior is None else model_origin(posterior, data)
 
 

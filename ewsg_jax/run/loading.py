@@ -1,7 +1,6 @@
 """A run's samples out of a file: what was kept, and with the kernel the states too."""
 
 import contextlib
-import dataclasses
 import functools
 import os
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from ewsg_jax.run import archive, states
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.data_digest import origin_of
 from ewsg_jax.run.moments import Moments
-from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PYTREE_FIELDS, Samples
+from ewsg_jax.run.samples import FINDINGS, HOLDS_SAMPLES, HOLDS_STACK, PLAIN_FIELDS, Samples
 from ewsg_jax.run.stacks.data import StackedData
 from ewsg_jax.run.stacks.stack import over
 from ewsg_jax.run.streams.stream import Stream
@@ -46,7 +45,7 @@ def load(
             `eqx.filter(network, eqx.is_inexact_array)`.
         kernel: the kernel of the run, or one that differs by numbers alone, such as the step size.
             With it `samples.state` is read too, from which `sample(…, state=samples.state)`
-            continues; without it everything else is.
+            continues, and `samples.posterior` is known; without it everything else is.
         data: the data of the run, given with the kernel: together they give the structure of the
             states.
 
@@ -115,28 +114,33 @@ def samples_of(contents: Contents, position: PyTree, kernel: Kernel | None, data
         contents.tree(name, archive.structure(trees.get(name), of_position))
         for name in ("draws", "moments")
     )
-    names = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS - {FINDINGS}
     # Files of earlier versions have no temperature.
     contents.arrays.setdefault("temperature", np.ones(len(contents.array("step"))))
-    arrays = {name: contents.array(name) for name in names - {*numbers}}
+    arrays = {name: contents.array(name) for name in PLAIN_FIELDS - {*numbers}}
     state: Any = states.StateNotLoaded(contents.entry("step", int), states.saved_rows(contents))
     if kernel is not None:
         # Data sets side by side are one kernel and its data.
-        whole_kernel, rows = over(kernel, numeric.native(data))
+        kernel, rows = over(kernel, numeric.native(data))
         if not isinstance(rows, Stream):
             checks.data(rows)
-        origin = origin_of(whole_kernel, rows)
+        origin = origin_of(kernel, rows)
         if not isinstance(rows, Stream):
             rows = checks.shapes(rows)
         with as_of_now(kernel):
             saved = states.saved(contents, position)
-            state = states.restored(saved, whole_kernel, rows, origin=origin)
+            state = states.restored(saved, kernel, rows, origin=origin)
     try:
         moments = None if moments is None else Moments(**moments)
         # Files of earlier versions have no findings.
         findings = from_dictionaries(contents.about.get(FINDINGS, ()))
         return Samples(
-            **numbers, **arrays, draws=draws, moments=moments, state=state, findings=findings
+            **numbers,
+            **arrays,
+            draws=draws,
+            moments=moments,
+            state=state,
+            findings=findings,
+            kernel=kernel,
         )
     except TypeError as error:
         raise archive.UnreadableError(checks.reason(error)) from error

@@ -155,6 +155,7 @@ def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: floa
         compile_seconds=planned.earlier_seconds[0] + compiled - planned.began,
         run_seconds=planned.earlier_seconds[1] + ended - compiled,
         findings=request.findings,
+        kernel=request.kernel,
     )
 
 

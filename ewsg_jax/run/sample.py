@@ -18,6 +18,7 @@ from ewsg_jax.run import run
 from ewsg_jax.run.checkpoint import read
 from ewsg_jax.run.moments import MomentPlan, positions
 from ewsg_jax.run.moments import from_written as moments_from
+from ewsg_jax.run.of_plan import SamplePlan, takes_plan
 from ewsg_jax.run.request import Request, Stacked
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacked import StackedSamples
@@ -56,10 +57,27 @@ class SampleOptions(SharedOptions[P], total=False):
     checkpoint: str | os.PathLike[str] | None
 
 
+class PlannedOptions(SampleOptions[P], total=False):
+    """The keyword arguments of `sample` with a plan, in addition to its own."""
+
+    kernel: Kernel[P]
+    position: P | Callable[[Key], Position] | None
+
+
 class ResumeOptions(SharedOptions[P], total=False):
     """The keyword arguments of `resume`, apart from the kernel."""
 
     position: P | None
+
+
+@overload
+def sample(
+    key: Key,
+    plan: SamplePlan[P],
+    data: Data,
+    num_steps: int | None = None,
+    **options: Unpack[PlannedOptions[P]],
+) -> Samples[P]: ...
 
 
 @overload
@@ -95,6 +113,7 @@ def sample(
 ) -> Samples[P]: ...
 
 
+@takes_plan
 def sample(
     key: Key,
     kernel: Kernel[P],
@@ -133,7 +152,11 @@ def sample(
         key: a typed PRNG key; the randomness of chain c at step t is a function of (key, c, t)
             alone.
         kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)`; or a stack of kernels, by
-            `ewsg_jax.stack`, each member of which is given the other arguments.
+            `ewsg_jax.stack`, each member of which is given the other arguments. Or what
+            `ewsg_jax.plan` returned, then followed by the data: `sample(key, plan, data)` takes
+            kernel, position, `data_passes`, `num_chains`, `burn_in`, `thin` and `moments` from the
+            plan. Each may be given by name and then counts instead; with `state` a run continues
+            without a second burn-in.
         position: the starting point, a pytree of floating-point arrays; or a function of a key that
             returns one, called once per chain; or, with `stacked=True`, a pytree with a leading
             chain axis.

@@ -16,7 +16,7 @@ from ewsg_jax.draws import likelihoods
 from ewsg_jax.draws.coordinates import in_arviz, named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
 from ewsg_jax.draws.predict import predict
-from ewsg_jax.kernels.protocol import KernelState, are_others
+from ewsg_jax.kernels.protocol import Kernel, KernelState, are_others, posterior_of
 from ewsg_jax.model_checks.finding import Finding, as_dictionaries
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.run import archive, states
@@ -30,6 +30,8 @@ PYTREE_FIELDS = {"draws", "moments", states.STATE}
 """Fields of samples that are pytrees."""
 FINDINGS = "findings"
 """The field of samples that a file holds as text."""
+KERNEL = "kernel"
+"""The field of samples that no file holds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +74,8 @@ class Samples(Generic[P]):
             it: a record with a text and a cure. `ewsg_jax.check` begins its verdict with it.
         temperature: T of the step that made each draw, whose target is exp(−V/T), shape (draw,); 1
             in files of earlier versions, and for a kernel without one.
+        kernel: the kernel of the run. No file holds it, nor do pickled samples: it is None there,
+            unless `ewsg_jax.load` was given it.
     """
 
     draws: PyTree
@@ -95,6 +99,11 @@ class Samples(Generic[P]):
     run_seconds: float
     findings: tuple[Finding, ...] = ()
     temperature: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
+    kernel: Kernel[P] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A kernel holds the user's functions, which often cannot be pickled.
+        return vars(self) | {KERNEL: None}
 
     def __repr__(self) -> str:
         """Return one line: how many draws and chains, what they cost, how many chains diverged."""
@@ -119,6 +128,11 @@ class Samples(Generic[P]):
                 "(samples.draws, samples.moments); the last positions are in samples.state.position"
             )
         return self.draws
+
+    @property
+    def posterior(self) -> Posterior[P] | None:
+        """The target of the kernel; None if there is no kernel, or it has none of its own."""
+        return None if self.kernel is None else posterior_of(self.kernel)
 
     @property
     def is_finite(self) -> np.ndarray:
@@ -404,6 +418,17 @@ class Samples(Generic[P]):
         return in_arviz(named(self.finite_draws, single), {}, groups, **options)
 
 
+PLAIN_FIELDS = (
+    {field.name for field in dataclasses.fields(Samples)}
+    - PYTREE_FIELDS
+    - {
+        FINDINGS,
+        KERNEL,
+    }
+)
+"""Fields of samples that are numbers and arrays."""
+
+
 def diverged_of(diverged_at: np.ndarray) -> str:
     """Return in words which chains diverged, and when; at least one has."""
     which, most = np.flatnonzero(diverged_at >= 0), limits.NAMES_SHOWN
@@ -469,8 +494,7 @@ def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:
         "draws": samples.draws,
         "moments": None if samples.moments is None else vars(samples.moments),
     }
-    names = {field.name for field in dataclasses.fields(samples)} - PYTREE_FIELDS - {FINDINGS}
-    others = {name: getattr(samples, name) for name in sorted(names)}
+    others = {name: getattr(samples, name) for name in sorted(PLAIN_FIELDS)}
     arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray | jax.Array)}
     about = {
         FINDINGS: as_dictionaries(samples.findings),

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from ewsg_jax.run.samples import (
     without_diverged_moments,
 )
 from ewsg_jax.run.stacks.data import StackedData
-from ewsg_jax.run.stacks.kernels import StackState, of_member
+from ewsg_jax.run.stacks.kernels import Stack, StackState, of_member
 from ewsg_jax.run.starts import shares_memory
 from ewsg_jax.run.states import StateNotLoaded, with_origin
 from ewsg_jax.vectors.row_subsets import evenly
@@ -81,6 +81,7 @@ class StackedSamples(Generic[P]):
             acceptance=_member_values(whole.acceptance, member),
             overflow=_member_values(whole.overflow, member),
             diverged_at=self.diverged_at[:, member],
+            kernel=None if whole.kernel is None else cast(Stack[P], whole.kernel)[member],
             num_data=whole.num_data if self.num_rows is None else int(self.num_rows[member]),
         )
 

@@ -220,7 +220,7 @@ def test_without_the_kernel_all_but_the_state_is_read(tmp_path):
     kernel, samples = run(jnp.zeros(2), lambda p: p)
     samples.save(tmp_path / "run.npz")
     again = ewsg.load(tmp_path / "run.npz")
-    assert contents(dataclasses.replace(samples, state=again.state)) == contents(again)
+    assert contents(dataclasses.replace(samples, state=again.state, kernel=None)) == contents(again)
     with pytest.raises(
         AttributeError, match=r"samples.state has no position: give ewsg_jax\.load\(path, kernel="
     ):

@@ -4,6 +4,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 import functools
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +52,18 @@ WITH_MOMENTUM = "of a dynamics with a momentum"
 right = functools.partial(ewsg.check, key=KEY, samples=DRAWS, posterior=MODEL, data=DATA)
 every("check", right, batch_size=None, rows=None, temperature=NUMBER)
 WRONG["check"] |= {
+    "T posterior | (2, 20, 2) | must be given, check(key, samples, posterior, data)": (
+        lambda: ewsg.check(KEY, DRAWS, DATA)
+    ),
+    "T posterior | Samples( | out of a file, or load(path, kernel=…, data=…)": (
+        lambda: ewsg.check(KEY, pickle.loads(pickle.dumps(run(LANGEVIN))), DATA)
+    ),
+    "T posterior | shape (6, 2) | must be a Posterior": (
+        lambda: ewsg.check(KEY, run(LANGEVIN), DATA, MODEL)
+    ),
+    "T samples | StackedSamples( | runs[i] of a stack": (
+        lambda: ewsg.check(KEY, run(ewsg.stack([LANGEVIN])), DATA)
+    ),
     f"T kernel | 'uld' (str) | {WITH_MOMENTUM}": lambda: checked(run(UNDERDAMPED), kernel="uld"),
     f"V kernel | langevin( | {WITH_MOMENTUM}": lambda: checked(run(LANGEVIN), kernel=LANGEVIN),
     "T samples | (2, 20, 2) | if kernel is given": lambda: checked(kernel=UNDERDAMPED),

@@ -5,7 +5,7 @@
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,7 @@ from tests.wrong_calls.table import (
     MODEL,
     NAN,
     POINT,
+    ROWS,
     WRONG,
     over,
     sampled,
@@ -43,6 +44,38 @@ def in_parts(make: Any, rows: str) -> Any:
 def in_passes(data_passes: Any) -> Any:
     return sampled(num_steps=None, data_passes=data_passes)
 
+
+class Settled(NamedTuple):
+    """A plan."""
+
+    kernel: Any = KERNEL
+    start: Any = POINT
+
+    def sample_options(self) -> dict[str, Any]:
+        return {"data_passes": 5.0, "num_chains": 1}
+
+
+PLAN, AFTER_PLAN = Settled(), "data must follow the plan, sample(key, plan, data)"
+WRONG["sample"] |= {
+    "T data | gaussian_location( | sample(key, kernel, position, data), or": (
+        lambda: ewsg.sample(KEY, MODEL, DATA)
+    ),
+    "T data | 'sghmc' (str) | sample(key, kernel, position, data), or": (
+        lambda: ewsg.sample(KEY, "sghmc", DATA)
+    ),
+    f"T data | key, Settled( | {AFTER_PLAN}": lambda: ewsg.sample(KEY, PLAN),
+    f"T data | shape (2,) | {AFTER_PLAN}": (
+        lambda: ewsg.sample(KEY, PLAN, POINT, DATA),
+        lambda: ewsg.sample(KEY, PLAN, POINT, ROWS),
+        lambda: ewsg.sample(KEY, PLAN, POINT, DATA, 10),
+        lambda: ewsg.sample(KEY, PLAN, POINT, data=DATA),
+    ),
+    f"T data | None | {AFTER_PLAN}": lambda: ewsg.sample(KEY, PLAN, None, DATA),
+    f"T data | num_steps=… | {AFTER_PLAN}": lambda: ewsg.sample(KEY, PLAN, DATA, 10, num_steps=5),
+    "V num_steps or data_passes | num_steps=10 | give either": (
+        lambda: ewsg.sample(KEY, PLAN, DATA, 10, data_passes=5.0)
+    ),
+}
 
 right = functools.partial(
     ewsg.sample, key=KEY, kernel=KERNEL, position=POINT, data=DATA, num_steps=10

@@ -7,7 +7,7 @@ bias of the run; and from it the moments follow that the draws should have.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from ewsg_jax.answers.check.basis import most_functions
 from ewsg_jax.answers.check.draws import target_temperature, temperature_findings
 from ewsg_jax.answers.check.kinetic import check_kernel, kinetic, why_unknown
 from ewsg_jax.answers.check.of_function import attempt_of_function
+from ewsg_jax.answers.check.of_run import knows_posterior
 from ewsg_jax.answers.check.report import Report
 from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import checks, numeric
@@ -38,6 +39,38 @@ from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
 
 
+class CheckOptions(TypedDict, total=False):
+    """The keyword arguments of `check`, for a reader of types."""
+
+    of: Callable[[Any], PyTree] | None
+    mode: Mode | None
+    kernel: Kernel | None
+    temperature: float | None
+    tolerance: float
+    error_rate: float
+    max_draws: int | None
+    batch_size: int
+    rows: Rows | None
+    names: Names
+    shared_minibatch: bool | None
+    mesh: Mesh | None
+
+
+@overload
+def check(
+    key: Key,
+    samples: Samples | PyTree,
+    posterior: Posterior,
+    data: Data,
+    **options: Unpack[CheckOptions],
+) -> Report: ...
+
+
+@overload
+def check(key: Key, samples: Samples, data: Data, **options: Unpack[CheckOptions]) -> Report: ...
+
+
+@knows_posterior
 @reads_now("posterior", "kernel", "of")
 def check(
     key: Key,
@@ -68,7 +101,9 @@ def check(
         key: a typed PRNG key, for the minibatches.
         samples: what `ewsg_jax.sample` returned, or draws of positions, a pytree of arrays with
             the leading axes (chain, draw); several chains, or one of them.
-        posterior: the posterior that should have been sampled.
+        posterior: the posterior that should have been sampled. It may be left out, `check(key,
+            samples, data)`, for samples of this library: it is then `samples.posterior`. Draws from
+            elsewhere, and samples that were loaded without their kernel, have none.
         data: all n rows.
         of: the quantity that is judged: `of(position)`, for one position, returns a scalar or a
             small array (64 numbers at most), such as a prediction, a loss, the difference of two
@@ -119,7 +154,7 @@ def check(
         >>> samples = ewsg.sample(
         ...     jax.random.key(0), kernel, jnp.zeros(1), data, 8_000, num_chains=8, burn_in=100
         ... )
-        >>> report = ewsg.check(jax.random.key(1), samples, model, data)
+        >>> report = ewsg.check(jax.random.key(1), samples, data)
         >>> report.outcome, report.sd_ratio.round(1), report.corrected.sd.round(2)
         ('wrong', Array([2.], dtype=float32), array([0.16]))
     """

@@ -112,10 +112,10 @@ def plan(
         progress: show on a terminal what is under way, and for how long.
 
     Returns:
-        The plan: `sample(key, plan.kernel, plan.start, data, **plan.sample_options(ess=1_000))`
-        carries it out. If nothing shows that the kernel is within tolerance `plan.is_trusted` is
-        False and `plan.doubts` has the reasons; a RuntimeWarning says so, and so does the verdict
-        of `check` on a run of its kernel.
+        The plan: `sample(key, plan, data)` carries it out, and with
+        `**plan.sample_options(ess=1_000)` a shorter run of it. If nothing shows that the kernel is
+        within tolerance `plan.is_trusted` is False and `plan.doubts` has the reasons; a
+        RuntimeWarning says so, and so does the verdict of `check` on a run of its kernel.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; nothing that is allowed
@@ -130,8 +130,7 @@ def plan(
         ... )
         >>> plan.gaussian.is_right, plan.report is None
         (True, True)
-        >>> run = plan.sample_options(ess=1_000)
-        >>> samples = ewsg.sample(jax.random.key(2), plan.kernel, plan.start, x, **run)
+        >>> samples = ewsg.sample(jax.random.key(2), plan, x)
         >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
     """

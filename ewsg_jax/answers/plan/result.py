@@ -137,12 +137,12 @@ class Plan:
 
     def sample_options(self, ess: float | None = None) -> dict[str, Any]:
         """Return the keyword arguments of `ewsg_jax.sample` that carry the plan out, a dictionary:
-        `data_passes`, `num_chains`, `burn_in`, `thin` and `moments`.
+        `data_passes`, `num_chains`, `burn_in`, `thin` and `moments`. `sample(key, plan, data)` has
+        them by itself.
 
         Some five draws are kept for an effective one, which costs 1.3 % of the effective draws at
         the most (for an autoregression); `samples.moments` are those of all steps after the
-        burn-in. Other arguments of `sample` can be given in addition; to replace one of these,
-        write `plan.sample_options() | {"thin": 1}`.
+        burn-in.
 
         Args:
             ess: effective draws of all chains together, for means and for standard deviations.
@@ -160,7 +160,7 @@ class Plan:
             >>> options = plan.sample_options(ess=1_000)
             >>> sorted(options)
             ['burn_in', 'data_passes', 'moments', 'num_chains', 'thin']
-            >>> samples = ewsg.sample(jax.random.key(2), plan.kernel, plan.start, x, **options)
+            >>> samples = ewsg.sample(jax.random.key(2), plan, x, **options)
             >>> bool(samples.moments.weight[0] == samples.num_steps - plan.burn_in)
             True
         """
