@@ -9,6 +9,8 @@ control_variate: by the difference to a reference point.
 covariance_tracking: `uniform`, with the covariance of its estimates.
 periodic_covariance, kept_covariance: the same, the covariance of the last of periodic resets.
 covariance_at: that covariance at a point, to give to a dynamics.
+random: by an unbiased function of a key.
+random_likelihood: from b rows, by a log likelihood that takes a key.
 exponentially_weighted: any of them, with the batch chosen among M+1.
 GradientEstimator, OfRows, CovarianceTracking: base classes of your own estimators.
 Estimate, Covariance, Evaluations, NoiseModel, Weight: what estimators return and receive.
@@ -30,6 +32,8 @@ from ewsg_jax.gradients._protocol import GradientEstimator as GradientEstimator
 from ewsg_jax.gradients._protocol import NoiseModel as NoiseModel
 from ewsg_jax.gradients._protocol import OfRows as OfRows
 from ewsg_jax.gradients._protocol import Weight as Weight
+from ewsg_jax.gradients._random import random as random
+from ewsg_jax.gradients._random import random_likelihood as random_likelihood
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
 from ewsg_jax.gradients._svrg import svrg as svrg

@@ -18,6 +18,7 @@ from ewsg_jax.kernels.protocol import (
     temperature_of,
 )
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.random import known
 
 
 class MappedState(NamedTuple):
@@ -109,11 +110,11 @@ class InCoordinates(Kernel[P]):
 
 def target_of(kernel: Kernel) -> Posterior | None:
     """Return the posterior over the positions of a kernel; None if it compares densities itself, as
-    exact methods do.
+    exact methods do, or has a random potential.
     """
     if isinstance(kernel, InCoordinates):
         return None if target_of(kernel.kernel) is None else kernel.posterior
-    return kernel.estimator.posterior if isinstance(kernel, Pair) else None
+    return known(kernel.estimator.posterior) if isinstance(kernel, Pair) else None
 
 
 def _inner(state: KernelState) -> KernelState:

@@ -19,6 +19,7 @@ from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.model_checks.precision import cure_of_rounding, widened
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.random import known
 from ewsg_jax.rows._view import num_rows, view
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
@@ -115,7 +116,8 @@ def _of_gradients(
 
 
 def _posterior_of(kernel: Kernel) -> Posterior | None:
-    return getattr(getattr(kernel, "estimator", kernel), "posterior", None)
+    posterior = getattr(getattr(kernel, "estimator", kernel), "posterior", None)
+    return None if posterior is None else known(posterior)
 
 
 def _of_posterior(

@@ -87,6 +87,37 @@ WRONG["gradients.stratified"] |= {
 }
 
 
+WRONG["gradients.random"] |= {
+    "T function | 3 (int) | (key, position, data)": lambda: G.random(3),
+    "T function | takes (key, position) | (key, position, data)": lambda: G.random(
+        lambda key, position: 0.0
+    ),
+    "V log_prior | function abs | must be None with a posterior": lambda: G.random(
+        lambda key, position, data: 0.0, log_prior=abs, posterior=MODEL
+    ),
+    "V returns | got 'value' | 'potential', 'gradient'": lambda: G.random(
+        lambda key, position, data: 0.0, returns="value"
+    ),
+    "V function | shape (1,) | floating-point scalar": lambda: started(
+        G.random(lambda key, position, data: position[:1])
+    ),
+    "V function | dtype int32 | floating-point scalar": lambda: started(
+        G.random(lambda key, position, data: jnp.int32(1))
+    ),
+    "V posterior | a random potential | values that can be evaluated": lambda: started(
+        G.uniform(G.random(lambda key, position, data: 0.0).posterior, batch_size=1)
+    ),
+}
+WRONG["gradients.random_likelihood"] |= {
+    "T log_likelihood | takes (position, datum) | (position, datum, key)": lambda: (
+        G.random_likelihood(lambda position, datum: 0.0, abs, batch_size=1)
+    ),
+    "V log_likelihood | shape (2,) | a floating-point scalar": lambda: started(
+        G.random_likelihood(lambda p, x, key: p, lambda p: 0.0, batch_size=1)
+    ),
+}
+
+
 def with_labels(labels):
     """Begin a chain of strata by these labels."""
     return started(G.stratified(MODEL, labels=labels, **STRATA))

@@ -58,6 +58,11 @@ class Kind(NamedTuple):
         return self._replace(wrong=tuple(wrong for wrong in self.wrong if wrong[2] not in got))
 
 
+def sum_with_key(first, second, third):
+    """A function of a key, a position and data, in any order."""
+    return 0.0
+
+
 NO_NUMBER = (
     (V, 0, "got 0"),
     (V, -1.0, "got -1.0"),
@@ -314,6 +319,15 @@ every(
 )
 right = functools.partial(G.covariance_at, position=POINT, data=DATA, batch_size=2, posterior=MODEL)
 every("gradients.covariance_at", right, passes=COUNT)
+every(
+    "gradients.random",
+    functools.partial(G.random, sum_with_key, returns="potential"),
+    posterior=POSTERIOR.without("None"),
+)
+every(
+    "gradients.random_likelihood",
+    functools.partial(G.random_likelihood, sum_with_key, abs, batch_size=2),
+)
 every("gradients.exponentially_weighted", functools.partial(G.exponentially_weighted, UNIFORM))
 for build in (
     M.gaussian_location,

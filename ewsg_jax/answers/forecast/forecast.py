@@ -29,8 +29,10 @@ from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.gradients._stratified import Stratified
+from ewsg_jax.kernels.in_coordinates import target_of
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.posterior.random import NO_VALUES
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._view import num_rows
 from ewsg_jax.run.data_digest import origin_of
@@ -100,6 +102,8 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
             f"kernel must be a dynamics with an estimator for a forecast; got {kernel}, an exact "
             "one"
         )
+    if target_of(kernel) is None:
+        raise ValueError(NO_VALUES)
     checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
     checks.on_host("forecast", (kernel, mode.position, data))
     dynamics, _ = without_metric(kernel.dynamics)
