@@ -1,5 +1,6 @@
 """The notebooks run from beginning to end, and are stored clean."""
 
+import importlib.util
 import json
 import os
 import re
@@ -14,6 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_BYTES = 300_000
+HIDDEN = {"jupyter": {"source_hidden": True}, "tags": ["remove-cell"]}
+"""Metadata of cells that are no part of the text: on the site, and folded in Jupyter."""
 
 
 def cells(path, kind):
@@ -26,6 +29,8 @@ def test_there_are_notebooks():
         "quickstart.ipynb",
         "your_own_model.ipynb",
         "plan_sample_check.ipynb",
+        "from_blackjax.ipynb",
+        "ewsg.ipynb",
         "thousand_chains.ipynb",
         "variance_reduction.ipynb",
     }
@@ -77,21 +82,62 @@ def test_notebook_is_clean(path):
     for cell in notebook["cells"]:
         assert cell.get("execution_count") is None
         has_picture = any("image/png" in out.get("data", {}) for out in cell.get("outputs", []))
-        # A picture says what it shows, and no other cell has metadata.
+        # A picture says what it shows, what is not for readers is hidden; no other has metadata.
         assert bool(cell["metadata"].get("mystnb", {}).get("image", {}).get("alt")) == has_picture
-        assert set(cell["metadata"]) <= {"mystnb"}
+        is_hidden = cell["metadata"] == HIDDEN
+        assert is_hidden or set(cell["metadata"]) <= {"mystnb"}
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            assert is_hidden == ("rcParams" in source or "find_spec" in source)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_begins_with_a_picture_and_installs_where_nothing_is(path: Path) -> None:
+def test_notebook_begins_with_a_picture(path: Path) -> None:
     first = cells(path, "markdown")[0]
     assert re.search(r"!\[[^\]]+\]\((attachment:|\.\./docs/)\w+\.png\)", first)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_ends_with_where_to_go_next(path: Path) -> None:
+    last = cells(path, "markdown")[-1]
+    assert json.loads(path.read_text())["cells"][-1]["cell_type"] == "markdown"
+    assert last.startswith("## Where to go next\n")
+    targets = re.findall(r"\]\(([^)#]+)", last)
+    assert len(targets) >= 3
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_quickstart_is_plan_sample_check() -> None:
+    path = ROOT / "notebooks" / "quickstart.ipynb"
+    headings = re.findall(r"^## (.*)", "\n".join(cells(path, "markdown")), re.MULTILINE)
+    assert headings[:4] == ["A model", "Plan", "Sample", "Check"]
+    code = "\n".join(cells(path, "code"))
+    for call in (
+        "ewsg.plan(",
+        "ewsg.sample(sample_key, plan, data",
+        "ewsg.check(check_key, samples, ",
+    ):
+        assert call in code
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_installs_where_nothing_is(path: Path, monkeypatch, tmp_path) -> None:
+    """The checkout, in any of its folders; elsewhere the package of PyPI, which the cell names."""
     install = cells(path, "code")[0]
-    condition = 'if importlib.util.find_spec("ewsg_jax") is None:'
-    # Every line that follows the condition belongs to it.
-    after = install.split(condition)[1].split("\n", 1)[1]
-    assert all(line.startswith("    ") for line in after.splitlines() if line)
+    assert (
+        'PyPI, once the\n# package is there, the last line but one is: pip install "ewsg_jax['
+        in install
+    )
     assert not any("pip" in cell for cell in cells(path, "code")[1:])
+    commands = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    exec(install, {})
+    assert commands == []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for folder, package in ((path.parent, f"{ROOT}["), (ROOT, f"{ROOT}["), (tmp_path, "ewsg_jax[")):
+        monkeypatch.chdir(folder)
+        exec(install, {})
+        assert commands.pop()[-1].startswith(package)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
