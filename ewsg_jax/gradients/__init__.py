@@ -11,6 +11,7 @@ periodic_covariance, kept_covariance: the same, the covariance of the last of pe
 covariance_at: that covariance at a point, to give to a dynamics.
 random: by an unbiased function of a key.
 random_likelihood: from b rows, by a log likelihood that takes a key.
+streamed: from the batch that a step is given.
 exponentially_weighted: any of them, with the batch chosen among M+1.
 GradientEstimator, OfRows, CovarianceTracking: base classes of your own estimators.
 Estimate, Covariance, Evaluations, NoiseModel, Weight: what estimators return and receive.
@@ -36,6 +37,7 @@ from ewsg_jax.gradients._random import random as random
 from ewsg_jax.gradients._random import random_likelihood as random_likelihood
 from ewsg_jax.gradients._saga import saga as saga
 from ewsg_jax.gradients._stratified import stratified as stratified
+from ewsg_jax.gradients._streamed import streamed as streamed
 from ewsg_jax.gradients._svrg import svrg as svrg
 from ewsg_jax.gradients._uniform import uniform as uniform
 

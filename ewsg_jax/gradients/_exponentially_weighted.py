@@ -48,6 +48,7 @@ from ewsg_jax.gradients._protocol import (
     sharing_of,
     uses_batches,
 )
+from ewsg_jax.gradients._streamed import Streamed
 from ewsg_jax.rows._named import name_of
 from ewsg_jax.rows._scheme import Order, lists_batches, schemes_of
 from ewsg_jax.rows._view import AsDrawn, fetch
@@ -260,6 +261,11 @@ def exponentially_weighted(
     checks.instance("estimator", estimator, GradientEstimator, "one of ewsg_jax.gradients")
     if not uses_batches(estimator):
         raise ValueError("estimator must draw batches to be weighted; got the full gradient")
+    if isinstance(estimator, Streamed):
+        raise ValueError(
+            "estimator must draw its batches itself to be weighted, several a step; got streamed, "
+            "which is given one a step"
+        )
     if ordered := [scheme for scheme in schemes_of(estimator) if scheme.ordered]:
         raise ValueError(
             f"estimator must draw exchangeable batches to be weighted; got {name_of(ordered[0])}: "

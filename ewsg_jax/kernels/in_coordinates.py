@@ -57,7 +57,11 @@ class InCoordinates(Kernel[P]):
     posterior: Posterior[P] = static()
     bijector: Bijector
 
+    def viewed(self, data: Data) -> Data:
+        return self.kernel.viewed(data)
+
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
+        data = self.viewed(data)
         inner = self.kernel.init(key, self.bijector.inverse(position), data)
         mapped = MappedState(inner.step, pytrees.copy(position), inner.dynamics)
         return first_state(self, key, mapped, inner.memory, data, inner.order)

@@ -33,8 +33,12 @@ class Pair(Kernel[P]):
     dynamics: Dynamics
     estimator: GradientEstimator[P]
 
+    def viewed(self, data: Data) -> Data:
+        return self.estimator.viewed(data)
+
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         checks.key(key)
+        data = self.viewed(data)
         position = pytrees.copy(checks.position(position))
         checks.finite("position", position)
         self.check(position, data)

@@ -181,6 +181,10 @@ class Kernel(Part, abc.ABC, Generic[P]):
     def check(self, position: P, data: Data) -> None:
         """Raise what is wrong with a position and data, by type, shape and dtype."""
 
+    def viewed(self, data: Data) -> Data:
+        """Return the data as steps see them, which is another view if a batch stands for all."""
+        return data
+
     def fetch(self, randomness: Randomness, data: Data) -> Randomness:
         """Return the randomness of any number of steps and chains with its rows of the data."""
         return fetch(randomness, data)
@@ -198,6 +202,7 @@ class Kernel(Part, abc.ABC, Generic[P]):
                 or the data do not fit it. The checks are made while tracing, and cost nothing in
                 compiled code.
         """
+        data = self.viewed(data)
         state = _checked(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 

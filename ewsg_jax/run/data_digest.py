@@ -13,7 +13,9 @@ from ewsg_jax.base.function_digests import Reader
 from ewsg_jax.base.typing import Data
 from ewsg_jax.kernels.protocol import Kernel, Origin, posterior_of
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._given import Given
 from ewsg_jax.rows._window import Window
+from ewsg_jax.run.streams.loader import Loader
 from ewsg_jax.run.streams.stream import Stream
 
 
@@ -21,7 +23,12 @@ def data_fingerprint(data: Data) -> dict[str, str]:
     """Return what stands for data."""
     # A window or a stream has a fingerprint of the whole, without reading it again.
     if isinstance(data, Window | Stream):
-        return (data if isinstance(data, Stream) else data.source).fingerprint()
+        return (data.source if isinstance(data, Window) else data).fingerprint()
+    if isinstance(data, Loader | Given):
+        # Batches come in any order: their kind alone stands for them.
+        batches = data.shapes() if isinstance(data, Loader) else data
+        row = jax.tree.map(lambda x: (x.shape[1:], x.dtype.name), batches.tree)
+        return {"shapes": f"batches of {row} of {batches.total} rows", "numbers": ""}
     return {
         "shapes": str(jax.tree.map(lambda x: (x.shape, x.dtype.name), data)),
         "numbers": pytrees.digest(data),
@@ -54,6 +61,8 @@ def data_digest(data: Data) -> str | None:
     That of a stream is one of its first row and its last, and does not compare with that of arrays:
     they begin with different words. None: these rows of a stream cannot be read.
     """
+    if isinstance(data, Loader):
+        return None  # they come in any order, and are read once
     if isinstance(data, Stream):
         # More rows may lie in as many files. The run says what cannot be read when it is due.
         try:

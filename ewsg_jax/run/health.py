@@ -63,10 +63,16 @@ class DivergenceMonitor:
             self.clock.now() + pytrees.num_bytes(first) / BYTES_PER_SECOND / COPYING_SHARE
         )
 
-    def keep(self, state: KernelState, done: int) -> None:
-        """Copy the state to replay from, unless the last copy is too young for the cost."""
+    def keep(self, state: KernelState, done: int, always: bool = False) -> None:
+        """Copy the state to replay from, unless the last copy is too young for the cost.
+
+        Args:
+            state: the states after `done` steps of the run.
+            done: steps made.
+            always: whether it is copied whatever the cost, for its steps cannot be made again.
+        """
         began = self.clock.now()
-        if began >= self._next_copy:
+        if began >= self._next_copy or always:
             self._replay_from = jax.block_until_ready(pytrees.copy(state)), done
             now = self.clock.now()
             self._next_copy = now + (now - began) / COPYING_SHARE

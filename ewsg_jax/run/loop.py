@@ -92,7 +92,7 @@ def run(
     end = math.inf if limit is None else clock.now() + float(limit)
     while True:
         steps = _steps_of_call(planned, outcome.done, steps)
-        outcome.monitor.keep(outcome.state, outcome.done)
+        outcome.monitor.keep(outcome.state, outcome.done, planned.is_read_once)
         began = clock.now()
         try:
             call = jax.block_until_ready(

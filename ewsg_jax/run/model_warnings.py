@@ -28,6 +28,7 @@ from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.run.stacks.kernels import Stack, of_member
 from ewsg_jax.run.starts import keys_of, make_starts, num_chains_of
+from ewsg_jax.run.streams.loader import Loader
 from ewsg_jax.run.streams.stream import Stream
 from ewsg_jax.vectors.layout import vector
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
@@ -139,7 +140,7 @@ class EndCheck:
         """Warn, once for the same data, of densities that are compared and lost to rounding."""
         kernel, request = self._request.kernel, self._request
         is_stack, data = isinstance(kernel, Stack), request.data
-        is_plain = request.devices is None and not isinstance(data, Stream)
+        is_plain = request.devices is None and not isinstance(data, Stream | Loader)
         if self._posterior is not None or not is_plain:
             return
         # Members are alike: the first, with the rows of its data set, stands for all.

@@ -42,6 +42,8 @@ def takes_plan(sample: Callable[..., Any]) -> Any:
         first = arguments[1] if len(arguments) > 1 else named.get("plan", named.get("kernel"))
         if not isinstance(first, Kernel) and isinstance(first, SamplePlan):
             return sample(**arguments_of(first, arguments, named))
+        if named.get("batches") is not None and len(arguments) < len(FULL_PLACES):
+            named.setdefault("data", None)
         if not {"position", "data"} <= {*named, *FULL_PLACES[: len(arguments)]}:
             raise TypeError(
                 "data must follow a kernel and a position, sample(key, kernel, position, data), or "

@@ -84,6 +84,11 @@ class RunPlan(NamedTuple):
     ahead: Ahead
     windows: Windows | None
 
+    @property
+    def is_read_once(self) -> bool:
+        """Whether rows of earlier steps cannot be had again."""
+        return self.windows is not None and self.windows.is_read_once
+
 
 def plan(
     request: Request, earlier: Earlier | None = None, windows: Windows | None = None

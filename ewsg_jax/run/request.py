@@ -13,10 +13,11 @@ import jax.numpy as jnp
 
 from ewsg_jax.base import checks, freshness, tracing
 from ewsg_jax.base.forks import check_process
-from ewsg_jax.base.needs import Need, who_needs
+from ewsg_jax.base.needs import Need, parts_of, who_needs
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import Evaluations
 from ewsg_jax.gradients._protocol import uses_batches
+from ewsg_jax.gradients._streamed import Streamed
 from ewsg_jax.kernels.protocol import Kernel, KernelState, Origin, check_numbers
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.rows import _spread as spread
@@ -26,6 +27,7 @@ from ewsg_jax.run.devices import Devices, Placed
 from ewsg_jax.run.moments import MomentPlan
 from ewsg_jax.run.moments import positions as keep_positions
 from ewsg_jax.run.stacks.data import StackedData
+from ewsg_jax.run.streams.loader import Loader
 from ewsg_jax.run.streams.stream import Stream
 
 UNCOUNTABLE_STEPS = 2**62
@@ -77,6 +79,8 @@ class Request(NamedTuple):
 
     functions: list[tuple[str, str]] | None = None
     """The names of functions and digests of what they read, None without a checkpoint."""
+    batches: Any = None
+    """The batches of the caller, None for data; the data are then a `Loader` of them."""
     origin: Origin = Origin()
     """What stands for the rows and the likelihood, unknown before the run begins."""
 
@@ -102,7 +106,14 @@ def check(request: Request) -> Request:
         checks.boolean(name, getattr(request, name))
     # What a stream holds is checked window by window, as it is read.
     devices = None
-    if isinstance(data, Stream):
+    if isinstance(data, Loader):
+        _check_batches(request)
+    elif (streamed := _streamed_in(kernel)) is not None:
+        raise ValueError(
+            f"batches must be given for a kernel whose batches the caller draws, {streamed!r}: "
+            "sample(key, kernel, position, None, num_steps, batches=loader); got data"
+        )
+    elif isinstance(data, Stream):
         _check_stream(kernel, data)
         if request.mesh is not None:
             raise ValueError(f"mesh must be None if data are a stream; got {request.mesh!r}")
@@ -161,6 +172,45 @@ def check(request: Request) -> Request:
     if devices is not None and devices.cuts_data:
         kernel = devices.cut_row_tables(kernel)
     return request._replace(kernel=kernel, data=data, placed=placed)
+
+
+def with_batches(request: Request) -> Request:
+    """Return the request with batches of the caller's in the place of data, if there are some.
+
+    Raises:
+        TypeError, ValueError: there are data too, the kernel draws its own batches, or the first
+            batch is none.
+    """
+    if request.batches is None:
+        return request
+    if request.data is not None:
+        raise ValueError(
+            f"data must be None with batches; got {checks.describe(request.data)}: a kernel on "
+            "gradients.streamed knows the number of rows"
+        )
+    checks.instance("kernel", request.kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
+    streamed = _streamed_in(request.kernel)
+    if streamed is None:
+        raise ValueError(
+            "batches must be None for a kernel that draws its own from data; got "
+            f"{checks.describe(request.batches)}: take gradients.streamed(posterior, num_data=…)"
+        )
+    return request._replace(data=Loader(request.batches, streamed))
+
+
+def _streamed_in(kernel: Kernel) -> Streamed | None:
+    """Return the part of a kernel whose batches the caller draws, None if there is none."""
+    return next((part for part in parts_of(kernel) if isinstance(part, Streamed)), None)
+
+
+def _check_batches(request: Request) -> None:
+    """Check that a run takes the batches of a caller, one a step for all chains."""
+    for name in ("mesh", "chain_batch_size", "first_chain"):
+        if getattr(request, name) is not None:
+            raise ValueError(
+                f"{name} must be None with batches, which all chains share as they come; got "
+                f"{checks.describe(getattr(request, name))}"
+            )
 
 
 def _check_stream(kernel: Kernel, data: Stream) -> None:

@@ -19,6 +19,7 @@ from ewsg_jax.kernels.notes import findings_of
 from ewsg_jax.kernels.protocol import Kernel, temperature_of
 from ewsg_jax.rows._view import all_rows
 from ewsg_jax.run import consistency, states
+from ewsg_jax.run.batch_windows import BatchWindows
 from ewsg_jax.run.batches import sample_in_batches
 from ewsg_jax.run.checkpoint import Earlier
 from ewsg_jax.run.data_digest import origin_of
@@ -30,12 +31,14 @@ from ewsg_jax.run.model_warnings import EndCheck
 from ewsg_jax.run.moments import finish, positions
 from ewsg_jax.run.outcome import Outcome
 from ewsg_jax.run.plan import RunPlan, plan
-from ewsg_jax.run.request import Request, check
+from ewsg_jax.run.request import Request, check, num_steps_of, with_batches
 from ewsg_jax.run.samples import Samples, without_diverged_moments
 from ewsg_jax.run.stacked import StackedSamples, split_members
 from ewsg_jax.run.stacks.kernels import Stack
+from ewsg_jax.run.starts import num_chains_of
+from ewsg_jax.run.streams.loader import Loader
 from ewsg_jax.run.streams.stream import Stream
-from ewsg_jax.run.windows import Windows
+from ewsg_jax.run.windows import StreamWindows, Windows
 
 
 def checked(request: Request) -> Request:
@@ -51,7 +54,11 @@ def checked(request: Request) -> Request:
     findings = (*request.findings, *findings_of(request.kernel))
     request = request._replace(findings=tuple(dict.fromkeys(findings)))
     with answered_after():
-        return check(of_members(request._replace(data=numeric.native(request.data))))
+        request = with_batches(request)
+        request = check(of_members(request._replace(data=numeric.native(request.data))))
+    if isinstance(request.data, Loader) and num_chains_of(request) > 1:
+        request = request._replace(shared_minibatch=True)
+    return request
 
 
 def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSamples:
@@ -86,11 +93,7 @@ def run(request: Request, earlier: Earlier | None = None) -> Samples | StackedSa
 def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
     """Plan, run and collect; check the chains at the end."""
     kernel, end_check = request.kernel, EndCheck(request, earlier)
-    windows = (
-        Windows(request.data, request.key, kernel, request.check_data)
-        if isinstance(request.data, Stream)
-        else None
-    )
+    windows = _windows_of(request, earlier)
     # A stream's thread and memory go when the run ends, however it ends.
     with contextlib.nullcontext() if windows is None else contextlib.closing(windows):
         with answered_after():
@@ -114,6 +117,22 @@ def run_chains(request: Request, earlier: Earlier | None = None) -> Samples:
     warn_of_overflow(samples.overflow)
     samples = end_check.judged(samples)
     return without_diverged_moments(samples, samples.diverged_at)
+
+
+def _windows_of(request: Request, earlier: Earlier | None) -> Windows | None:
+    """Return the windows of a run on a stream or on batches of the caller's, None for data."""
+    kernel, data, state = request.kernel, request.data, request.state
+    if isinstance(data, Stream):
+        return StreamWindows(data, request.key, kernel, request.check_data)
+    if not isinstance(data, Loader):
+        return None
+    step = 0 if state is None else int(np.ravel(state.step)[0])
+    if earlier is not None:
+        end = earlier.head["terms"]["first_step"] + earlier.head["terms"]["num_steps"]
+    else:
+        cost, budget = kernel.evaluations(data.shapes()), (request.num_steps, request.data_passes)
+        end = step + num_steps_of(cost, data.num_rows, *budget, request.seconds)
+    return BatchWindows(data, step, end, request.check_data)
 
 
 def collect(request: Request, planned: RunPlan, outcome: Outcome, compiled: float) -> Samples:

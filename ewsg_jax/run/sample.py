@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypedDict, Unpack, overload
 
 import jax
@@ -39,6 +39,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     check_data: bool
     checkpoint_every: float
     mesh: Mesh | None
+    batches: Iterable[Any] | None
 
 
 class SampleOptions(SharedOptions[P], total=False):
@@ -141,6 +142,7 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 60.0,
     mesh: Mesh | None = None,
+    batches: Iterable[Any] | None = None,
 ) -> Samples[P] | StackedSamples[P]:
     """Run many chains of a kernel and keep their draws.
 
@@ -219,6 +221,12 @@ def sample(
             rounds alike. Along `"data"` each has a part of the rows and draws its share of every
             batch from them: another scheme of batches, unbiased too, and one sum of d numbers over
             the devices for each chain and gradient. See `docs/scaling.md`. Default: one device.
+        batches: in the place of `data`, which is then None: the batches of the steps, one each for
+            all chains, of a kernel on `gradients.streamed`. A loader (of PyTorch, grain, tf.data)
+            is read from its beginning and begins again when it ends, and a run that continues
+            leaves out the batches of the steps before; an iterator is read on from where it is. If
+            it ends or yields what is no such batch, so does the run, which returns what was
+            sampled. See `docs/loaders.md`. Default: the kernel draws its batches from the data.
 
     Returns:
         The draws and what they cost; for a stack of kernels or data sets a `StackedSamples`, whose
@@ -283,6 +291,7 @@ def sample(
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         mesh=mesh,
+        batches=batches,
     )
     # What functions read is fixed as of now, so that a program never sees an old value.
     with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
@@ -339,6 +348,7 @@ def resume(
     memory_limit: int | None = None,
     check_data: bool = True,
     mesh: Mesh | None = None,
+    batches: Iterable[Any] | None = None,
 ) -> Samples[P] | StackedSamples[P]:
     """Resume a run of `ewsg_jax.sample(…, checkpoint=path)` from its last checkpoint, to its end.
 
@@ -368,6 +378,9 @@ def resume(
         mesh: the devices from here on, as for `sample`, which may be more or fewer than before, or
             others. Rows stay cut into as many parts as they were; each device along `"data"` has
             one or several.
+        batches: as for `sample`, for a run on batches; `data` is then None. A loader is read from
+            its beginning, without the batches of the steps before; an iterator must be at the next
+            one.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the path is of no
@@ -421,6 +434,7 @@ def resume(
         checkpoint=path,
         checkpoint_every=checkpoint_every,
         mesh=mesh,
+        batches=batches,
         row_shards=head.get("parts", 1),
         findings=from_dictionaries(head.get("findings", ())),
     )

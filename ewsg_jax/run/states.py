@@ -18,6 +18,7 @@ from ewsg_jax.run import archive
 from ewsg_jax.run.archive import Contents
 from ewsg_jax.run.devices import Placed
 from ewsg_jax.run.starts import state_shapes
+from ewsg_jax.run.streams.loader import Loader
 from ewsg_jax.run.streams.stream import Stream
 
 STATE, ORIGIN = "state", "origin"
@@ -115,8 +116,7 @@ def restored(
     Raises:
         TypeError, ValueError: the kernel and the data are not those of such a run.
     """
-    if isinstance(data, Stream):
-        data = data.shapes()
+    data = data.shapes() if isinstance(data, Stream | Loader) else kernel.viewed(data)
     if state.rows is not None:
         check_rows(KernelState((), (), state.rows), data)
     shapes = state_shapes(kernel, data, state.positions, False, placed)

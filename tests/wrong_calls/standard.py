@@ -228,6 +228,8 @@ KINDS = {
     "scale": NUMBER,
     "names": TEXTS,
     "num_chains": COUNT,
+    "num_data": COUNT,
+    "num_evaluations": COUNT,
     "num_steps": COUNT,
     "burn_in": COUNT_0,
     "thin": COUNT,
@@ -328,6 +330,7 @@ every(
     "gradients.random_likelihood",
     functools.partial(G.random_likelihood, sum_with_key, abs, batch_size=2),
 )
+every("gradients.streamed", functools.partial(G.streamed, posterior=MODEL, num_data=6))
 every("gradients.exponentially_weighted", functools.partial(G.exponentially_weighted, UNIFORM))
 for build in (
     M.gaussian_location,

@@ -32,6 +32,64 @@ def streamed(source: Any = DATA, **options: Any) -> ewsg.Stream:
     return ewsg.stream(source, **({"window": 2} | options))
 
 
+def on_batches(batches: Any, num_data: int = 6, unpack: Any = None, **options: Any) -> Any:
+    """Sample on batches of a caller's, without data."""
+    estimator = ewsg.gradients.streamed(MODEL, num_data=num_data, unpack=unpack)
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(0.1), estimator)
+    return sampled(kernel=kernel, data=None, batches=batches, **options)
+
+
+class OfTen(list):
+    """A loader that says that there are ten rows."""
+
+    dataset = range(10)
+
+
+BATCHES = (DATA[:2], DATA[2:4], DATA[4:])
+GIVEN = ewsg.gradients.streamed(MODEL, num_data=6)
+ON_BATCHES = ewsg.kernel(ewsg.dynamics.langevin(0.1), GIVEN)
+WRONG["gradients.streamed"] |= {
+    "T unpack | 3 (int) | (batch) -> pytree of arrays": lambda: on_batches(BATCHES, unpack=3),
+    "V unpack | KeyError: 'x' | returns a pytree of arrays": lambda: on_batches(
+        ({"y": DATA},), unpack=lambda batch: batch["x"]
+    ),
+    "V num_data | got 1 | at least those of a batch, 2": lambda: on_batches(BATCHES, 1),
+    "V num_data | batches of 10 rows | got 6": lambda: on_batches(OfTen(BATCHES)),
+    "V estimator | got streamed | draw its batches itself": lambda: (
+        ewsg.gradients.exponentially_weighted(GIVEN)
+    ),
+    "V kernel | batches that the caller draws | whose noise is known": lambda: ewsg.forecast(
+        ON_BATCHES, ewsg.find_mode(KEY, MODEL, POINT, DATA), DATA
+    ),
+}
+WRONG["sample"] |= {
+    "T batches | 3 (int) | a loader, or an iterator": lambda: on_batches(3),
+    "T batches | (dict) | a loader, or an iterator": lambda: on_batches({"x": DATA}),
+    "T batches | function | a loader, or an iterator": lambda: on_batches(lambda: BATCHES),
+    "V batches | ended without one | one for each step": lambda: on_batches(()),
+    "V batches | the batch of step 1 | 0 rows": lambda: on_batches((DATA[:0],)),
+    "T batches | 'a' (str) | the batch of step 1": lambda: on_batches(("a",)),
+    "V batches | got an array | must be None for a kernel that draws": lambda: sampled(
+        data=None, batches=DATA
+    ),
+    "V data | shape (6, 2) | must be None with batches": lambda: sampled(
+        kernel=ON_BATCHES, batches=BATCHES
+    ),
+    "V batches | got data | must be given for a kernel whose batches": lambda: sampled(
+        kernel=ON_BATCHES
+    ),
+    "V chain_batch_size | got 2 | None with batches": lambda: on_batches(
+        BATCHES, num_chains=4, chain_batch_size=2
+    ),
+    "V first_chain | got 2 | None with batches": lambda: on_batches(BATCHES, first_chain=2),
+}
+WRONG["Kernel.step"] |= {
+    "V num_data | got 6 | at least those of a batch, 12": lambda: ON_BATCHES.step(
+        KEY, ON_BATCHES.init(KEY, POINT, DATA), jnp.concatenate([DATA, DATA])
+    ),
+}
+
+
 def file(folder: Path, array: Any, name: str = "x.npy") -> Path:
     """Write an array, and return where."""
     np.save(folder / name, array)

@@ -83,9 +83,12 @@ class Stack(Kernel[P]):
         """Return one position for all members."""
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.size, *jnp.shape(x))), position)
 
+    def viewed(self, data: Data) -> Data:
+        return self.kernel.viewed(data)
+
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         """Return a chain's members' first states; `position` has a leading members axis."""
-        position = checks.position(position)
+        position, data = checks.position(position), self.viewed(data)
         self._check_members(position)
         # Padding is copies of rows, which a metric of the data would count.
         if isinstance(data, Padded):

@@ -8,7 +8,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.rows._window import Window
 from ewsg_jax.run.streams import order
-from ewsg_jax.run.windows import Windows
+from ewsg_jax.run.windows import StreamWindows
 
 pytestmark = pytest.mark.usefixtures("x64")
 MODEL = ewsg.models.gaussian_location()
@@ -94,7 +94,7 @@ def test_an_epoch_that_leaves_none_out_has_the_pieces_from_row_0():
 
 def test_other_keys_have_other_windows():
     stream = ewsg.stream(ROWS, window=26)
-    words = [Windows(stream, jax.random.key(seed), uniform(), True)._words for seed in range(3)]
+    words = [StreamWindows(stream, jax.random.key(seed), uniform(), True)._words for seed in range(3)]
     assert len({tuple(those) for those in words}) == 3
 
 
@@ -106,7 +106,7 @@ def test_windows_are_read_into_the_memory_of_those_that_are_gone(monkeypatch):
     monkeypatch.setattr(
         ewsg.Stream, "room", lambda stream, length: made.append(length) or room(stream, length)
     )
-    windows = Windows(stream, KEY, uniform(batch_size=1), True)
+    windows = StreamWindows(stream, KEY, uniform(batch_size=1), True)
     steps = windows.left(0) or 1
     first = windows.at(0)
     for number in range(1, 20):
@@ -154,7 +154,7 @@ def test_steps_have_the_windows_that_the_key_tells():
     kernel = ewsg.kernel(ewsg.dynamics.langevin(h, temperature=1e-30), estimator)
     found = draws(kernel, stream, 40).position[0]
     point, expected = np.zeros(2), []
-    windows = Windows(stream, KEY, kernel, True)
+    windows = StreamWindows(stream, KEY, kernel, True)
     numbers = []
     for step in range(40):
         number, runs = step // 3, order.runs_of(stream.cut, windows._words, step // 3)
@@ -249,7 +249,7 @@ def test_a_lost_chain_is_replayed_over_the_windows_that_it_had(monkeypatch):
     kernel = uniform(batch_size=1, step_size=1.1e-2)
     with pytest.warns(RuntimeWarning, match="chains diverged"):
         found = draws(kernel, stream, 500, num_chains=3)
-    windows = Windows(stream, KEY, kernel, True)
+    windows = StreamWindows(stream, KEY, kernel, True)
     step = jax.jit(kernel.step)
     init_key, run_key, _ = jax.random.split(KEY, 3)
     for chain in range(3):
