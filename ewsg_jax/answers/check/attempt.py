@@ -13,6 +13,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings, stein
 from ewsg_jax.answers.check.affine import ModeMetric, metric_of
+from ewsg_jax.answers.check.beyond_draws import Missing, missing_part
 from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments, too_wide
 from ewsg_jax.answers.check.centred import (
     in_centred,
@@ -242,10 +243,13 @@ def _report(
     is_apart = bool(np.max(apart) > settings.CHAINS_APART)
     edge = texts(findings, "edge")
     # If the density ends among the draws, or chains are apart when corrected, no correction holds.
-    end, passes = here, 0.0
+    gradients = functools.partial(_gradients, request, number)
+    end, passes, missing = here, 0.0, Missing()
     if not (edge or is_apart):
-        gradients = functools.partial(_gradients, request, number)
+        missing = missing_part(here, functools.partial(gradients, settings.MAX_MOVES + 1))
+        here = here._replace(correction=missing.widened(here.correction))
         end, passes = move_draws(here, gradients, functools.partial(analyse, request.error_rate))
+        passes += missing.passes
     moments = moments_of_position(end)
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
@@ -254,7 +258,7 @@ def _report(
         moments,
         here,
         request.posterior,
-        functools.partial(_gradients, request, number, settings.MAX_MOVES + 1),
+        functools.partial(gradients, settings.MAX_MOVES + 2),
     )
     if rhat > CONVERGED:
         moments = moments.with_chains_apart(apart, len(draws.values))
@@ -264,6 +268,12 @@ def _report(
         reason = (
             f"their means are {np.max(apart):.2g} sd apart when they are corrected too, as in "
             "several modes"
+        )
+    # Three sds out, such a share is the tolerance of a variance.
+    if not reason and 9 * missing.unknown > 2 * request.tolerance:
+        reason = (
+            f"some {100 * missing.unknown:.2g} % of the target seem to lie beyond all draws of "
+            f"{draws.names[missing.coordinate]}, which no correction knows"
         )
     reason = reason or why_not(moments, here.scores.distance, draws.names)
     corrected = None if reason else corrected_moments(draws, moments, end.correction.by)

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.beyond_draws import beyond_draws
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradients import FreshGradients
-from ewsg_jax.answers.check.marginals import Beyond, draws_of_groups, marginal_of, places_beyond
+from ewsg_jax.answers.check.marginals import Beyond, marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
@@ -136,50 +137,18 @@ def with_marginals(
         return moments, 0.0
     coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
     mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
-    beyond, passes = _beyond(draws, coordinates, centring.effects, gradients_at)
-    for k, beyond_draws in zip(coordinates, beyond, strict=True):
-        marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, beyond_draws)
+    beyond: Sequence[Beyond | None] = [None] * len(coordinates)
+    passes = 0.0
+    if len(coordinates) <= settings.MAX_SCALES:
+        beyond, _, passes = beyond_draws(draws, coordinates, centring.effects, gradients_at)
+    for k, there in zip(coordinates, beyond, strict=True):
+        marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, there)
         if np.isfinite(marginal.sd):
             mean[k], sd[k] = marginal.mean, marginal.sd
         least, most = settings.MIN_ERROR, settings.MAX_SDS
         mean_error[k] = sd[k] * np.clip(marginal.mean_error / sd[k], least, most)
         sd_error[k] = np.clip(marginal.sd_error, least, most)
     return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance), passes
-
-
-def _beyond(
-    draws: Draws,
-    coordinates: np.ndarray,
-    effects: np.ndarray,
-    gradients_at: Callable[[Draws], FreshGradients],
-) -> tuple[Sequence[Beyond | None], float]:
-    """Return gradients beyond the draws of each coordinate, None for all if these are many, and
-    passes over the data for them.
-    """
-    if len(coordinates) > settings.MAX_SCALES:
-        return [None] * len(coordinates), 0.0
-    flat = draws.flat
-    chosen = draws_of_groups(len(flat), draws.num_groups)
-    places = [places_beyond(flat[:, k]) for k in coordinates]
-    shape = (len(places[0]), *chosen.shape)
-    moved = np.broadcast_to(flat[chosen], (len(coordinates), *shape, draws.size)).copy()
-    for values, k, at in zip(moved, coordinates, places, strict=True):
-        # What is no effect, such as another scale, goes along as it does among the draws.
-        off = flat - flat.mean(0)
-        follows = (off * off[:, [k]]).mean(0) / np.maximum((off[:, k] ** 2).mean(), TINY**2)
-        follows[effects] = 0.0
-        most = settings.SDS_FOLLOWED * flat[:, k].std()
-        away = at[:, None, None] - values[..., k]
-        values += np.clip(away, -most, most)[..., None] * follows
-        values[..., k] = at[:, None, None]
-    there = draws._replace(values=moved.reshape(1, -1, draws.size), shared=False)
-    fresh = gradients_at(there)
-    gradients = fresh.mean.reshape(moved.shape)
-    beyond = [
-        Beyond(at, values[..., k])
-        for values, k, at in zip(gradients, coordinates, places, strict=True)
-    ]
-    return beyond, fresh.data_passes
 
 
 def _in(centring: Centring, draws: Draws) -> Draws:

@@ -19,6 +19,7 @@ in their standard deviations, are a lower bound of that distance. The standard e
 product.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -149,6 +150,15 @@ class Correction:
             values, vectors = np.linalg.eigh(self._x.T @ self._x / len(flat))
             # x = L u, with u of covariance I.
             self._sizes, self._axes = np.sqrt(np.maximum(values, 1e-12 * values[-1])), vectors
+
+    def with_distance(self, distance: float) -> "Correction":
+        """Return the correction of draws that are at this distance from the target, in sds of a
+        function, in addition to the distance that identities show.
+        """
+        other = copy.copy(self)
+        other._distance = float(np.hypot(self._distance, distance))
+        vars(other).pop("moments", None)
+        return other
 
     @functools.cached_property
     def moments(self) -> TargetMoments:

@@ -25,15 +25,17 @@ class Marginal(NamedTuple):
         sd: its standard deviation.
         mean_error: the standard error of the mean.
         sd_error: the relative standard error of the standard deviation.
+        beyond: its probability beyond all draws.
     """
 
     mean: float
     sd: float
     mean_error: float
     sd_error: float
+    beyond: float
 
 
-UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf)
+UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf, 1.0)
 
 
 class Beyond(NamedTuple):
@@ -79,6 +81,11 @@ def draws_of_groups(count: int, num_groups: int) -> np.ndarray:
     )
 
 
+def has_bins(count: int) -> bool:
+    """Return whether `count` draws are enough for a marginal: five bins of 20."""
+    return count >= 100
+
+
 def marginal_of(
     u: np.ndarray, gradients: np.ndarray, num_groups: int, beyond: Beyond | None = None
 ) -> Marginal:
@@ -90,8 +97,7 @@ def marginal_of(
         num_groups: the number of groups of successive draws, nearly independent of each other.
         beyond: gradients beyond the draws; None: only the last draws say how tails end.
     """
-    # Five bins of 20 draws.
-    if len(u) < 100:
+    if not has_bins(len(u)):
         return UNKNOWN
     center, scale = u.mean(), max(u.std(), TINY)
     x, score = (u - center) / scale, gradients * scale
@@ -115,7 +121,7 @@ def marginal_of(
     wider = _moments(np.add.reduceat(sums.sum(0), np.arange(0, sums.shape[2], 2), axis=1), ends)
     if not all(np.isfinite(moments).all() for moments in (of_all, without, wider)):
         return UNKNOWN
-    mean, sd, outside = of_all
+    mean, sd, outside, share = of_all
     mean_error, sd_error = np.hypot(
         jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1)),
         [(wider[0] - mean) / 3, np.log(wider[1] / sd) / 3],
@@ -128,6 +134,7 @@ def marginal_of(
         scale * sd,
         scale * float(np.hypot(mean_error, doubt * sd)),
         float(np.hypot(sd_error, doubt)),
+        share,
     )
 
 
@@ -163,16 +170,16 @@ def _shares(count: int) -> np.ndarray:
     return np.concatenate([[0.0], tail, middle, 1 - tail[::-1], [1.0]])
 
 
-def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
-    """Return mean and sd of a density whose logarithm has the mean scores of bins, and the part of
-    its variance that lies beyond the draws.
+def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float, float]:
+    """Return mean and sd of a density whose logarithm has the mean scores of bins, and the parts of
+    its variance and of its probability that lie beyond the draws.
 
     Args:
         sums: numbers of draws, sums of x and of scores in each bin, shape (3, bins).
         ends: the ends of the bins and of the draws.
     """
     if sums[0].min() < 1:
-        return np.nan, np.nan, np.nan
+        return np.nan, np.nan, np.nan, np.nan
     at, score = sums[1:] / sums[0]
     # Between the means of bins the gradient is linear, beyond them constant: an exponential tail.
     grid = np.linspace(ends.low, ends.high, 801)
@@ -189,7 +196,7 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
     ):
         # A tail that falls so slowly, over an sd, has no known end; by hand.
         if rate <= 0.1:
-            return np.nan, np.nan, np.nan
+            return np.nan, np.nan, np.nan, np.nan
         away = np.sign(end) / rate
         tails += top / rate * np.array([1.0, end + away, end**2 + 2 * end * away + 2 * away**2])
     total = powers + tails
@@ -198,4 +205,5 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float]:
     is_beyond = (grid < ends.first_draw) | (grid > ends.last_draw)
     beyond = ((grid - mean) ** 2 * density)[is_beyond].sum() * step
     beyond += tails[2] - 2 * mean * tails[1] + mean**2 * tails[0]
-    return mean, float(np.sqrt(variance)), float(beyond / total[0] / variance)
+    share = (density[is_beyond].sum() * step + tails[0]) / total[0]
+    return mean, float(np.sqrt(variance)), float(beyond / total[0] / variance), float(share)

@@ -1,0 +1,126 @@
+"""What lies beyond the draws: gradients at draws that are moved there, and whether it is known.
+
+Draws that lack a part of the target, such as the small values of a scale, violate identities, and a
+regression at the draws continues what they show. It is right for a normal target, whose gradient is
+linear, however much lies beyond. Elsewhere a share p of the target's probability beyond the draws
+adds at most √p times the sd of a residual to its mean (Cauchy and Schwarz), as far as the residual
+beyond is like that at the draws. If the gradient beyond is another one, it is not, and nothing is
+corrected.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax.answers.check import settings
+from ewsg_jax.answers.check.correction import Correction
+from ewsg_jax.answers.check.crossfit import TINY, CrossFit
+from ewsg_jax.answers.check.draws import Draws
+from ewsg_jax.answers.check.gradients import FreshGradients
+from ewsg_jax.answers.check.marginals import (
+    Beyond,
+    draws_of_groups,
+    has_bins,
+    marginal_of,
+    places_beyond,
+)
+from ewsg_jax.answers.check.moved_draws import Analysis
+
+
+class Missing(NamedTuple):
+    """The part of the target that all draws lack.
+
+    Attributes:
+        share: its probability, the largest beyond the draws of a coordinate.
+        unknown: how much more it is than a regression at the draws has there.
+        coordinate: the number of the coordinate of which most is unknown.
+        passes: passes over the data that it took to find out.
+    """
+
+    share: float = 0.0
+    unknown: float = 0.0
+    coordinate: int = 0
+    passes: float = 0.0
+
+    def widened(self, correction: Correction) -> Correction:
+        """Return a correction with errors that hold for this part."""
+        return correction.with_distance(self.share**0.5 / settings.BIAS_SHARE)
+
+
+def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradients]) -> Missing:
+    """Return which part of the target draws lack; nothing if no identity is violated, or if there
+    are too few draws for a regression.
+
+    Args:
+        analysis: draws that were not moved, and gradients at them.
+        gradients_at: evaluates gradients at draws.
+    """
+    draws, gradients, flat = analysis.draws, analysis.gradients, analysis.draws.flat
+    # The scales of a hierarchy in such coordinates have their own marginals.
+    is_asked = bool(analysis.scores.distance) and draws.centring is None
+    if not (is_asked and has_bins(len(flat)) and CrossFit.has_room(*flat.shape)):
+        return Missing()
+    # Draws that lack a tail end within two or three sds: these coordinates are looked at.
+    center, sd = flat.mean(0), np.maximum(flat.std(0), TINY)
+    off = np.minimum(flat.max(0) - center, center - flat.min(0)) / sd
+    nearest = np.argsort(off, kind="stable")[: settings.MAX_SCALES]
+    beyond, moved, passes = beyond_draws(draws, nearest, np.zeros(0, int), gradients_at)
+    # What a regression at the draws would have for the gradients, there and beyond.
+    coefficients = np.linalg.lstsq(
+        (flat - center) / sd, gradients[:, nearest] - gradients[:, nearest].mean(0)
+    )[0]
+
+    def linear(points: np.ndarray, place: int) -> np.ndarray:
+        return gradients[:, nearest[place]].mean() + (points - center) / sd @ coefficients[:, place]
+
+    shares = np.empty((2, len(nearest)))
+    for place, k in enumerate(nearest):
+        by_line = beyond[place]._replace(gradients=linear(moved[place], place))
+        for row, score, there in (
+            (0, gradients[:, k], beyond[place]),
+            (1, linear(flat, place), by_line),
+        ):
+            shares[row, place] = marginal_of(flat[:, k], score, draws.num_groups, there).beyond
+    unknown = shares[0] - shares[1]
+    worst = int(np.argmax(unknown))
+    return Missing(float(shares[0].max()), float(unknown[worst]), int(nearest[worst]), passes)
+
+
+def beyond_draws(
+    draws: Draws,
+    coordinates: np.ndarray,
+    effects: np.ndarray,
+    gradients_at: Callable[[Draws], FreshGradients],
+) -> tuple[list[Beyond], np.ndarray, float]:
+    """Return gradients beyond the draws of each coordinate, and passes over the data for them; in
+    between the moved draws at which they are, shape (k, places, groups, draws, d).
+
+    Args:
+        draws: the draws.
+        coordinates: the numbers of the coordinates, shape (k,).
+        effects: the numbers of coordinates that are not moved.
+        gradients_at: evaluates gradients at draws.
+    """
+    flat = draws.flat
+    chosen = draws_of_groups(len(flat), draws.num_groups)
+    places = [places_beyond(flat[:, k]) for k in coordinates]
+    shape = (len(places[0]), *chosen.shape)
+    moved = np.broadcast_to(flat[chosen], (len(coordinates), *shape, draws.size)).copy()
+    for values, k, at in zip(moved, coordinates, places, strict=True):
+        # What is no effect, such as another scale, goes along as it does among the draws.
+        off = flat - flat.mean(0)
+        follows = (off * off[:, [k]]).mean(0) / np.maximum((off[:, k] ** 2).mean(), TINY**2)
+        follows[effects] = 0.0
+        most = settings.SDS_FOLLOWED * flat[:, k].std()
+        away = at[:, None, None] - values[..., k]
+        values += np.clip(away, -most, most)[..., None] * follows
+        values[..., k] = at[:, None, None]
+    there = draws._replace(values=moved.reshape(1, -1, draws.size), shared=False)
+    fresh = gradients_at(there)
+    gradients = fresh.mean.reshape(moved.shape)
+    beyond = [
+        Beyond(at, values[..., k])
+        for values, k, at in zip(gradients, coordinates, places, strict=True)
+    ]
+    return beyond, moved, fresh.data_passes

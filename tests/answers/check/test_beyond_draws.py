@@ -1,0 +1,68 @@
+"""A part of the target that all draws lack: nothing is corrected if no regression knows it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+
+# A scale t of effects z, not centred: y_j ~ N(e^t z_j, 1), t ~ N(0, 1); t has a marginal in closed
+# form, and a long tail to the left, where rows say nothing.
+EFFECTS = 12
+Y = np.random.default_rng(4).normal(size=EFFECTS) * 1.2
+GRID = np.linspace(-6, 4, 20_001)
+LOG_DENSITY = -0.5 * GRID**2 + np.sum(
+    -0.5 * np.log1p(np.exp(2 * GRID))[:, None] - 0.5 * Y**2 / (1 + np.exp(2 * GRID))[:, None],
+    axis=1,
+)
+DENSITY = np.exp(LOG_DENSITY - LOG_DENSITY.max())
+DENSITY /= DENSITY.sum()
+POSTERIOR = ewsg.Posterior(
+    lambda p, row: -0.5 * (row["y"] - jnp.exp(p["t"]) * p["z"][row["j"]]) ** 2,
+    lambda p: -0.5 * (p["t"] ** 2 + jnp.sum(p["z"] ** 2)),
+)
+ROWS = {"y": np.float32(Y), "j": np.arange(EFFECTS)}
+
+
+def draws(lacking, seed=0, count=4_000):
+    """Exact draws, but without the lowest values of t, a share of all."""
+    rng = np.random.default_rng(seed)
+    above = np.where(np.cumsum(DENSITY) < lacking, 0.0, DENSITY)
+    t = rng.choice(GRID, count, p=above / above.sum())
+    precision = 1 + np.exp(2 * t)[:, None]
+    z = np.exp(t)[:, None] * Y / precision + rng.normal(size=(count, EFFECTS)) / precision**0.5
+    return {"t": np.float32(t.reshape(8, -1)), "z": np.float32(z.reshape(8, -1, EFFECTS))}
+
+
+def test_nothing_is_corrected_if_draws_lack_a_part_of_the_target():
+    """A fifth of the target is missing; the corrected sd of t was some 20 stated errors off."""
+    report = ewsg.check(jax.random.key(0), draws(0.2), POSTERIOR, ROWS)
+    assert report.outcome == "wrong"
+    assert report.corrected is None
+    assert "of the target seem to lie beyond all draws of t, which" in report.not_corrected
+
+
+def test_exact_draws_lack_nothing():
+    report = ewsg.check(jax.random.key(0), draws(0.0), POSTERIOR, ROWS)
+    mean = float(DENSITY @ GRID)
+    assert report.outcome != "wrong"
+    assert report.corrected is not None
+    assert abs(report.corrected.mean["t"] - mean) < 4 * report.corrected.mean_error["t"]
+
+
+@pytest.mark.parametrize(("width", "off"), [(0.5, 0.0), (1.0, 1.0)])
+def test_normal_targets_are_corrected_whatever_lies_beyond(width, off):
+    """A linear gradient goes on as it is among the draws: 10 % and 97 % lie beyond them here."""
+    rng = np.random.default_rng(0)
+    root = np.eye(20) + 0.1 * rng.normal(size=(20, 20))
+    precision = np.linalg.inv(root @ root.T)
+    sd = np.sqrt(np.diag(root @ root.T))
+    given = width * rng.normal(size=(8, 500, 20)) @ root.T + off * sd
+    matrix = jnp.asarray(precision, jnp.float32)
+    posterior = ewsg.Posterior(lambda x, row: 0.0 * x[0], lambda x: -0.5 * x @ matrix @ x)
+    report = ewsg.check(jax.random.key(0), jnp.asarray(given, jnp.float32), posterior, np.zeros(4))
+    assert report.outcome == "wrong"
+    assert report.corrected is not None
+    np.testing.assert_allclose(report.corrected.mean / sd, 0, atol=1e-3)
+    np.testing.assert_allclose(report.corrected.sd / sd, 1, rtol=1e-3)
