@@ -94,7 +94,9 @@ def test_an_epoch_that_leaves_none_out_has_the_pieces_from_row_0():
 
 def test_other_keys_have_other_windows():
     stream = ewsg.stream(ROWS, window=26)
-    words = [StreamWindows(stream, jax.random.key(seed), uniform(), True)._words for seed in range(3)]
+    words = [
+        StreamWindows(stream, jax.random.key(seed), uniform(), True)._words for seed in range(3)
+    ]
     assert len({tuple(those) for those in words}) == 3
 
 
