@@ -3,12 +3,11 @@
 import argparse
 import contextlib
 import importlib
-import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import jax
 
@@ -16,7 +15,7 @@ import ewsg_jax
 from ewsg_jax import datasets
 from ewsg_jax.base import startup
 from ewsg_jax.base.table import aligned
-from ewsg_jax.cli import check_run, plan_data, processes
+from ewsg_jax.cli import check_run, places, plan_data, processes
 from ewsg_jax.cli.config import ConfigError, Count, Seed, at_least
 from ewsg_jax.cli.console import (
     Console,
@@ -27,14 +26,22 @@ from ewsg_jax.cli.console import (
     warn_in_a_line,
     write_line,
 )
-from ewsg_jax.cli.plan_data import HELP, MODELS, PlanArguments, arguments_of, hints
+from ewsg_jax.cli.plan_data import (
+    HELP,
+    MODELS,
+    PlanArguments,
+    arguments_of,
+    hints,
+    with_config,
+)
 from ewsg_jax.cli.run import run
 from ewsg_jax.datasets._table import SOURCES
 
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 OF_MODEL = (
-    *("model", "response", "drop", "prior_scale", "noise_scale", "tolerance"),
-    *("standardise", "intercept"),
+    *("model", "response", "drop", "keep", "categorical", "reference", "group"),
+    *("missing", "na", "decimal", "encoding"),
+    *("prior_scale", "noise_scale", "dispersion", "tolerance", "standardise", "intercept"),
 )
 """Options that say what posterior rows have, and how well it is to be known."""
 CHECKOUT = Path(ewsg_jax.__file__).resolve().parent.parent
@@ -52,7 +59,8 @@ EXAMPLES = {
   python -m ewsg_jax plan breast_cancer --model logistic
   python -m ewsg_jax plan rows.csv --model logistic --response died --drop id
   python -m ewsg_jax plan rows.npz --model linear --prior-scale 2 --no-intercept
-  python -m ewsg_jax plan rows.csv --model softmax --response kind --output results/kind""",
+  python -m ewsg_jax plan rows.csv --model softmax --response kind --output results/kind
+  python -m ewsg_jax plan rows.csv --model poisson --group site --missing drop -o results/n""",
     "check": """\
   python -m ewsg_jax check results/quickstart
   python -m ewsg_jax check results/quickstart --run ewsg --quiet
@@ -66,8 +74,8 @@ EXAMPLES = {
   python -m ewsg_jax list methods""",
 }
 DATA_HELP = """\
-a .csv file (a line of column names, then rows of numbers), a .npz file (arrays x of shape (n, d)
-and y of shape (n,)), or the name of a data set (see: list data)"""
+a .csv or .tsv file (a line of column names, then rows), a .npz file (arrays x of shape (n, d) and y
+of shape (n,)), or the name of a data set (see: list data)"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,8 +109,7 @@ def keep_programs() -> None:
     """
     if jax.config.values["jax_compilation_cache_dir"]:
         return
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(folder / "ewsg_jax" / "programs"))
+    jax.config.update("jax_compilation_cache_dir", str(places.cache_folder() / "programs"))
     # A small program takes longer to compile than to read.
     # Programs that took so many seconds are kept on disk.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
@@ -124,7 +131,8 @@ def parser() -> Parser:
 
     plan = _command(commands, "plan", "how to sample the posterior of your rows; and do it")
     plan.add_argument("data", metavar="DATA", help=DATA_HELP)
-    _add_options(plan, [*OF_MODEL, "num_chains", "ess", "max_passes", "seed"])
+    _add_options(plan, [*OF_MODEL, "num_chains", "ess", "max_passes", "seconds", "seed"])
+    _add_config(plan)
     _add_output(plan, "the plan alone is made, and nothing is written")
 
     check = _command(commands, "check", "whether draws that were written can be believed")
@@ -135,8 +143,9 @@ def parser() -> Parser:
     about = "draws that are used (default: 4,000, or 16,000 if these cannot decide)"
     most = number(Annotated[int, at_least(64)])
     check.add_argument("--max-draws", type=most, metavar="N", help=about)
-    check.add_argument("--data", metavar="DATA", help=f"of a file: its rows, {DATA_HELP}")
+    check.add_argument("--data", metavar="DATA", help=f"the rows: {DATA_HELP}")
     _add_options(check, OF_MODEL)
+    _add_config(check)
 
     run = _command(commands, "run", "run the experiment that a TOML file describes")
     about = "a TOML file, such as configs/quickstart.toml"
@@ -172,14 +181,25 @@ def _add_options(command: Parser, names: Sequence[str]) -> None:
         hint, option = hints()[name], f"--{name.replace('_', '-').removeprefix('num-')}"
         takes: dict[str, Any] = {"metavar": "NAME"}
         if name == "model":
-            takes = {"metavar": "MODEL", "choices": MODELS}
-        elif name == "drop":
+            takes = {"metavar": "MODEL", "choices": MODELS, "type": _with_underscores}
+        elif get_origin(hint) is tuple:
             takes = {"metavar": "NAME", "action": "append"}
+        elif get_origin(hint) is Literal:
+            takes = {"choices": [choice for choice in get_args(hint) if choice]}
         elif hint is bool:
             takes = {"action": argparse.BooleanOptionalAction}
         elif hint is not str:
             takes = {"metavar": "N", "type": number(hint)}
         command.add_argument(option, dest=name, default=None, help=HELP[name], **takes)
+
+
+def _with_underscores(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _add_config(command: Parser) -> None:
+    about = "a TOML file whose table [plan] has these options, and priors of weights one by one"
+    command.add_argument("--config", type=Path, metavar="FILE", dest="options", help=about)
 
 
 def _add_output(command: Parser, default: str) -> None:
@@ -227,20 +247,24 @@ def _plan(chosen: argparse.Namespace, words: Sequence[str]) -> int:
 
 
 def _check(chosen: argparse.Namespace, words: Sequence[str]) -> int:
-    if (chosen.data is None) != (chosen.model is None):
+    has_model = chosen.model is not None or chosen.options is not None
+    is_file = not chosen.folder.is_dir()
+    if (chosen.data is None) == has_model and (has_model or is_file):
         present, missing = ("--model", "--data") if chosen.data is None else ("--data", "--model")
         raise ConfigError(f"{present} needs {missing} too: both say what a file is a run of")
-    arguments = None if chosen.data is None else _arguments(chosen)
+    arguments = _arguments(chosen) if has_model else None
+    of_folder = {"data": chosen.data, "max_draws": chosen.max_draws}
     return check_run.check(
-        chosen.folder, arguments, Console(chosen.quiet), chosen.label, chosen.max_draws
+        chosen.folder, arguments, Console(chosen.quiet), chosen.label, **of_folder
     )
 
 
 def _arguments(chosen: argparse.Namespace) -> PlanArguments:
     """Return the arguments that the options of `plan` or `check` give."""
-    if chosen.model is None:
+    table = with_config(chosen.options, {name: getattr(chosen, name, None) for name in hints()})
+    if "model" not in table:
         raise ConfigError(f"--model is missing; it is one of {HELP['model']}")
-    return arguments_of({name: getattr(chosen, name, None) for name in hints()})
+    return arguments_of(table)
 
 
 def _run(chosen: argparse.Namespace, words: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from ewsg_jax.answers.check import settings as check_settings
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import Key, PyTree
 from ewsg_jax.cli.console import STATUS_OF, Exit
+from ewsg_jax.cli.estimates import lines_of
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.draws.coordinates import with_digits
 from ewsg_jax.kernels.pair import Pair
@@ -75,7 +76,8 @@ def gaussian_of(plan: ewsg.Plan, problem: Regression) -> list[str]:
         return []
     (draws,) = jax.tree.leaves(normal.report.correct(normal.draws))
     said = with_names(f"Without a chain: {normal.verdict}", problem)
-    return [said, *weights(problem, np.asarray(draws))]
+    draws = np.asarray(draws)
+    return [said, *weights(problem, draws), *lines_of(problem, draws)]
 
 
 def weights(problem: Regression, draws: np.ndarray) -> list[str]:

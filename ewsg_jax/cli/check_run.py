@@ -1,5 +1,6 @@
 """`python -m ewsg_jax check RUN`: whether draws that were written can be believed."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -12,11 +13,14 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Array, PyTree
 from ewsg_jax.cli import data_file
 from ewsg_jax.cli.answer import judge
+from ewsg_jax.cli.arguments import PlanArguments
 from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
 from ewsg_jax.cli.console import Console
+from ewsg_jax.cli.data_file import is_file
+from ewsg_jax.cli.places import find
 from ewsg_jax.cli.plan import DEFAULT_TOLERANCE, keys_of, plans_of
 from ewsg_jax.cli.plan_data import NAME, arguments_of
-from ewsg_jax.cli.problem import PlanArguments, Regression, of_config, prepare
+from ewsg_jax.cli.problem import Regression, of_config, prepare
 from ewsg_jax.cli.run import CONFIG, RUN_DRAWS_FILE
 from ewsg_jax.kernels.protocol import temperature_of
 
@@ -40,18 +44,20 @@ def check(
     arguments: PlanArguments | None,
     console: Console,
     label: str | None = None,
+    data: str | None = None,
     max_draws: int | None = None,
 ) -> int:
     """Check draws that were written, print what is found, and return the exit status of the worst.
 
     `run` is a folder that `run` or `plan` wrote, of which one run may be chosen by its label; or a
-    file that `Samples.save` wrote, which `asked` gives the rows and the model.
+    file that `Samples.save` wrote, which `arguments` give the rows and the model. `data` is the
+    place of a folder's rows, if it is another one now.
     """
     if not run.exists():
         raise ConfigError(f"RUN must be a folder or a file; there is no {run}")
     if run.is_dir() and arguments is not None:
-        raise ConfigError(f"--data is for a file of a run; the folder {run} has its own {CONFIG}")
-    written = _of_folder(run) if run.is_dir() else _of_file(run, arguments)
+        raise ConfigError(f"--model is for a file of a run; the folder {run} has its own {CONFIG}")
+    written = _of_folder(run, data) if run.is_dir() else _of_file(run, arguments)
     if label is not None:
         checks.one_of("--run", label, list(written.runs))
     statuses = []
@@ -71,7 +77,7 @@ def check(
     return max(statuses)
 
 
-def _of_folder(folder: Path) -> Written:
+def _of_folder(folder: Path, data: str | None) -> Written:
     for name in (CONFIG, RUN_DRAWS_FILE):
         if not (folder / name).is_file():
             raise ConfigError(
@@ -81,7 +87,13 @@ def _of_folder(folder: Path) -> Written:
     with data_file.reading(folder / RUN_DRAWS_FILE) as arrays:
         draws = dict(arrays)
     if NAME in table:
-        arguments, problem = prepare(arguments_of(table[NAME]))
+        asked = arguments_of(table[NAME])
+        # Versions before took every column of a table for a feature.
+        asked = dataclasses.replace(asked, every_column="keep" not in table[NAME])
+        if data is not None or is_file(asked.data):
+            place = data or find(asked.data, asked.checksum, folder)
+            asked = dataclasses.replace(asked, data=str(place))
+        arguments, problem = prepare(asked)
         runs, seed, tolerance = {NAME: (1, False, 1.0)}, arguments.seed, arguments.tolerance
     else:
         config = build(Config, table)

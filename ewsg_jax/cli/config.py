@@ -260,8 +260,8 @@ def build(kind: type[T], table: Any, path: str = "") -> T:
 
     Args:
         kind: a dataclass whose fields are bool, int, float, str, list, a choice (`Literal`), a
-            tuple of one type, another dataclass, one of these with a condition (`Annotated`), or
-            one of these or None.
+            tuple of one type, a dictionary of one, another dataclass, one of these with a condition
+            (`Annotated`), or one of these or None.
         table: what tomllib returned.
         path: the place of the table in the file, for messages.
 
@@ -316,6 +316,9 @@ def value_of(hint: Any, value: Any, path: str) -> Any:
         return value_of(arguments[0], value, path)
     if origin is Literal:
         return one_of(path, value, arguments)
+    if origin is dict:
+        refuse_unknown(value, value if isinstance(value, Mapping) else (), path)
+        return {key: value_of(arguments[1], item, f"{path}.{key}") for key, item in value.items()}
     if origin is tuple:
         items = value_of(list, value, path)
         return tuple(

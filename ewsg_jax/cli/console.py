@@ -102,7 +102,8 @@ def refuse(what: object, error: Exception) -> int:
 
     `what` begins the line; it is empty if the error itself names what is wrong.
     """
-    line = " ".join(str(error).split())
+    # Several things that are wrong with a file have a line each.
+    line = "\n  ".join(" ".join(part.split()) for part in str(error).split("\n  "))
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         what, line = error.filename, error.strerror
     print(f"ewsg_jax: error: {f'{what}: ' if what else ''}{line}", file=sys.stderr)

@@ -1,68 +1,105 @@
-"""Your own rows: a .csv or .npz file, or a data set by its name, as a `Dataset`.
+"""Your own rows: a table in text, a .npz file, or a data set by its name, as a `Dataset`.
 
-A .csv file has names in its first line, commas between its columns and a number in every place but
-in the response, which may have names of classes. A .npz file has the arrays `x` (n, d) and `y`
-(n,), and may have `feature_names`.
+`delimited`, `cells` and `design` read a .csv or .tsv file. A .npz file has the arrays `x` (n, d)
+and `y` (n,), and may have `feature_names`.
 """
 
-import array
 import collections
 import contextlib
-import csv
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ewsg_jax import datasets
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks
 from ewsg_jax.cli.config import ConfigError
+from ewsg_jax.cli.delimited import FileError, shown, table
+from ewsg_jax.cli.design import Feature, Groups, Reading, design
 from ewsg_jax.datasets import Dataset
 from ewsg_jax.datasets._dataset import INTERCEPT
 
-SUFFIXES = (".csv", ".npz")
+TEXT_TABLES = (".csv", ".tsv")
+SUFFIXES = (*TEXT_TABLES, ".npz")
 OF_ROWS = ("x", "y", "feature_names")
 """Arrays of a .npz file that are read."""
-Rows = tuple[np.ndarray, np.ndarray, Sequence[str]]
-"""Features (n, d), a response (n,) and the features' names."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileRows:
+    """The rows of a file or a data set.
+
+    Attributes:
+        dataset: features, with a response that is 0 if it is no number.
+        y: the response as it stands there, numbers or texts, shape (n,).
+        features: what each feature is.
+        response: what the response is called.
+        first: the class of a response that is the reference; empty for the first in their order.
+        groups: the groups, if they were asked for.
+        words: what was done with each column, a line each.
+        problems: what is wrong with the file, a sentence each.
+    """
+
+    dataset: Dataset
+    y: np.ndarray
+    features: tuple[Feature, ...]
+    response: str = "y"
+    first: str = ""
+    groups: Groups | None = None
+    words: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def read(
     data: str, response: str = "", drop: Sequence[str] = (), dropped_by: str = "--drop"
 ) -> tuple[Dataset, np.ndarray]:
-    """Return the rows of a file or a data set, without the features that are dropped, and the
-    response as it stands there, numbers or strings.
+    """Return features and the response, as `rows` does, of a file without anything wrong."""
+    file_rows = rows(data, Reading(response, tuple(drop)), dropped_by=dropped_by)
+    if file_rows.problems:
+        raise FileError(data, file_rows.problems)
+    return file_rows.dataset, file_rows.y
 
-    The response of a .csv file is the column of that name, by default the last. In the data set `y`
-    is 0 for a response that is no number in the file. ConfigError says what is wrong with a file;
-    `dropped_by` is what it calls `drop`.
+
+def rows(data: str, reading: Reading, encoding: str = "", dropped_by: str = "--drop") -> FileRows:
+    """Return the rows of a file or a data set, by what was asked of its columns.
+
+    The response of a table is the column of that name, by default the last.
+
+    Raises:
+        ConfigError: there is no such file or data set, or it cannot be read. What else is wrong
+            with a table is in `problems`. `dropped_by` is what the message calls `drop`.
     """
     path, source = Path(data), data
     kind = path.suffix.lower()
-    if response and kind != ".csv":
-        raise ConfigError(f"--response is for .csv files, whose columns have names; got {data!r}")
-    if kind == ".csv":
-        x, y, names = _csv(path, response, drop)
-        drop = ()  # They were not read.
-    elif kind == ".npz":
+    if kind in TEXT_TABLES:
+        return _of_table(path, reading, encoding)
+    of_tables = reading._replace(drop=(), intercept=True)
+    for name, default in Reading._field_defaults.items():
+        if getattr(of_tables, name) != default:
+            raise ConfigError(
+                f"--{name} is for .csv and .tsv files, whose columns have names; got {data!r}"
+            )
+    if kind == ".npz":
         x, y, names = _npz(path)
+        source = path.name
     elif data in datasets.DATASETS:
         known = datasets.load(data)
         x, y, names, source = known.x, known.y, known.feature_names, known.source
     else:
         hint = checks.nearest(data, datasets.DATASETS)
         raise ConfigError(
-            "DATA must be a .csv or .npz file, or the name of a data set (ewsg_jax list data); "
-            f"got {data!r}{hint}"
+            "DATA must be a .csv, .tsv or .npz file, or the name of a data set (ewsg_jax list "
+            f"data); got {data!r}{hint}"
         )
     numbers = y if y.dtype.kind in "biuf" else np.zeros(y.shape)
     try:
-        for name in drop:
+        for name in reading.drop:
             checks.one_of(dropped_by, name, names)
-        kept = Dataset(x, numbers, tuple(names), path.stem, source).without(drop)
+        kept = Dataset(x, numbers, tuple(names), path.stem, source).without(reading.drop)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{data}: {error}") from error
     _check_names(path, kept.feature_names)
@@ -73,10 +110,29 @@ def read(
             f"the features of {data} must be finite; row {row + 1} has {kept.x[row, column]} in "
             f"the column {kept.feature_names[column]!r}: give a number, or remove the row"
         )
-    return kept, y
+    return FileRows(kept, y, tuple(Feature(name, name) for name in kept.feature_names))
 
 
-def _npz(path: Path) -> Rows:
+def is_file(data: str) -> bool:
+    """Return whether data are a file, by the end of its name, and not the name of a data set."""
+    return Path(data).suffix.lower() in SUFFIXES
+
+
+def _of_table(path: Path, reading: Reading, encoding: str) -> FileRows:
+    numeric = design(table(path, encoding), reading)
+    if numeric.problems:
+        # What a model says of the response is listed beside them; features are none yet.
+        x, names = np.zeros((len(numeric.y), 1)), ("",)
+    else:
+        x, names = numeric.x, tuple(feature.name for feature in numeric.features)
+    numbers = numeric.y if numeric.y.dtype.kind == "f" else np.zeros(numeric.y.shape)
+    dataset = Dataset(x, numbers, names, path.stem, path.name)
+    about = {name: getattr(numeric, name) for name in ("response", "first", "groups", "words")}
+    return FileRows(dataset, numeric.y, numeric.features, problems=numeric.problems, **about)
+
+
+def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, Sequence[str]]:
+    """Return features (n, d), a response (n,) and the features' names."""
     with reading(path) as file:
         # Names may be in capital letters; other arrays of the file are not read.
         spelling = {name.lower(): name for name in file.files} | {name: name for name in file.files}
@@ -100,62 +156,6 @@ def reading(path: Path) -> Iterator[Any]:
         raise ConfigError(f"{path} cannot be read as .npz: {checks.reason(error)}") from error
 
 
-def _csv(path: Path, response: str, drop: Sequence[str]) -> Rows:
-    x, y = array.array("d"), []
-    try:
-        # The mark with which some programs begin a file is no part of the first name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = filter(None, csv.reader(file))
-            header = _header(path, [name.strip() for name in next(rows, [])])
-            response = response or header[-1]
-            for option, name in [("--response", response), *(("--drop", name) for name in drop)]:
-                checks.one_of(option, name, header)
-            if response in drop:
-                raise ConfigError(f"--drop must leave the response; got {response!r}")
-            place = header.index(response)
-            features = [i for i, name in enumerate(header) if i != place and name not in drop]
-            if not features:
-                raise ConfigError(f"{path} must have features, not only the response {response!r}")
-            for number, row in enumerate(rows, 1):
-                if len(row) != len(header):
-                    raise ConfigError(
-                        f"{path} must have {len(header)} cells in every row, as its header; row "
-                        f"{number} has {len(row)}"
-                    )
-                for i in features:
-                    try:
-                        x.append(float(row[i]))
-                    except ValueError:
-                        raise ConfigError(
-                            f"{path} must have numbers as features; row {number} has {row[i]!r} in "
-                            f"the column {header[i]!r}: give a number, remove the row, or leave "
-                            f"the column out by --drop {header[i]}"
-                        ) from None
-                y.append(row[place].strip())
-                if not y[-1]:
-                    raise ConfigError(
-                        f"{path} must have a response in every row; row {number} has an empty "
-                        f"{response!r}"
-                    )
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} must be text in UTF-8: {error}") from None
-    if not y:
-        raise ConfigError(f"{path} must have rows below its header; it has none")
-    responses = np.array(y, float) if all(map(is_number, y)) else np.array(y)
-    return np.array(x).reshape(-1, len(features)), responses, [header[i] for i in features]
-
-
-def _header(path: Path, header: list[str]) -> list[str]:
-    """Check the names of the columns, and return them."""
-    if len(header) < 2:
-        held = "nothing" if not header else f"one column, {header[0][:60]!r}"
-        raise ConfigError(f"{path} must have columns with commas between them; it has {held}")
-    if any(map(is_number, header)):
-        raise ConfigError(f"{path} must begin with a line of column names; got {shown(header)}")
-    _check_different(path, header)
-    return header
-
-
 def _check_names(path: Path, names: Sequence[str]) -> None:
     """Check that names differ, also from that of the weight of a column of ones."""
     _check_different(path, names)
@@ -174,26 +174,13 @@ def _check_different(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def shown(values: Sequence[object]) -> str:
-    """Return the first of some values, for an error message."""
-    return ", ".join(map(str, values[: limits.NAMES_SHOWN])) + ", …" * (
-        len(values) > limits.NAMES_SHOWN
-    )
-
-
-def is_number(cell: str) -> bool:
-    """Return whether a cell is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str, ...]]:
+def coded(
+    y: np.ndarray, most: int, advice: str, first: str = ""
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return classes, numbers or strings, as whole numbers from 0, and what each is called.
 
     There must be at least two and at `most` some; else the error names another model, `advice`.
+    The class 0 is `first`, else the first in their order.
     """
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.argmin(np.isfinite(y)))
@@ -212,4 +199,11 @@ def coded(y: np.ndarray, most: int, advice: str) -> tuple[np.ndarray, tuple[str,
         f"{x:g}" if isinstance(x, float) and float(f"{x:g}") == x else str(x)
         for x in classes.tolist()
     )
-    return codes.reshape(-1), names
+    if first and first not in names:
+        raise ConfigError(
+            f"--reference must name a class of the response: {shown(names)}; got {first!r}"
+        )
+    if not first:
+        return codes.reshape(-1), names
+    order = sorted(range(len(names)), key=lambda i: names[i] != first)
+    return np.argsort(order)[codes.reshape(-1)], tuple(names[i] for i in order)

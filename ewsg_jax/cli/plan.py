@@ -1,5 +1,6 @@
 """One run of an experiment: its kernel and its steps, and what it gave."""
 
+import dataclasses
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,9 @@ class PlannedRun:
     """One run: its kernel, its steps and which of them are kept.
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
-    the reference. `tolerance` is that of the check.
+    the reference. `tolerance` is that of the check. If the run `is_to_decide`, its check takes
+    all draws if some cannot decide, and it is made again with twice the steps and draws, as often
+    as `doublings` at the most.
     """
 
     number: int
@@ -45,6 +48,8 @@ class PlannedRun:
     burn_in: int
     shared_minibatch: bool = False
     tolerance: float = DEFAULT_TOLERANCE
+    is_to_decide: bool = False
+    doublings: int = 0
 
     def __post_init__(self) -> None:
         if self.num_steps > limits.INT32_MAX:
@@ -61,6 +66,11 @@ class PlannedRun:
     def label(self) -> str:
         """What the run is called."""
         return self.method.label
+
+    def doubled(self) -> "PlannedRun":
+        """Return the run of twice the steps and draws."""
+        more = {"num_steps": 2 * self.num_steps, "num_draws": 2 * self.num_draws}
+        return dataclasses.replace(self, doublings=self.doublings - 1, **more)
 
     @property
     def thin(self) -> int:
@@ -172,16 +182,20 @@ def execute(
     samples = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
     if not samples.num_draws:
         return Result(plan, samples)
+    if plan.doublings and not samples.interrupted:
+        with console.under_way("checking the draws"):
+            undecided = _judged(check_key, samples, problem, plan).status == Exit.DOUBTFUL
+        if undecided:
+            longer = plan.doubled()
+            further = checkpoint.with_name(f"{checkpoint.name}, {longer.num_steps} steps")
+            return execute(longer, seed, problem, reference, further, console)
     with console.under_way("judging the draws"):
         summary = ewsg.diagnostics.summary(samples, problem.names)
         compared = None if reference is None else reference.summary
         noise = GradientNoise(None, None, "no chain stayed finite")
         if samples.is_finite.any():
             noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, samples, data)
-        try:
-            judgement = judge(check_key, samples, problem, plan.tolerance)
-        except ValueError as error:
-            judgement = Judgement(Exit.DOUBTFUL, f"UNSURE: {error}")
+        judgement = _judged(check_key, samples, problem, plan)
         return Result(
             plan,
             samples,
@@ -191,6 +205,17 @@ def execute(
             None if compared is None else ewsg.diagnostics.distance(summary, compared),
             judgement,
         )
+
+
+def _judged(key: Key, samples: ewsg.Samples, problem: Regression, plan: PlannedRun) -> Judgement:
+    try:
+        judgement = judge(key, samples, problem, plan.tolerance)
+        if judgement.status == Exit.DOUBTFUL and plan.is_to_decide:
+            every = samples.num_chains * samples.num_draws
+            judgement = judge(key, samples, problem, plan.tolerance, max_draws=every)
+        return judgement
+    except ValueError as error:
+        return Judgement(Exit.DOUBTFUL, f"UNSURE: {error}")
 
 
 def _sampled(

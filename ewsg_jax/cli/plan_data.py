@@ -17,10 +17,13 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.cli import answer
-from ewsg_jax.cli.config import ConfigError, MethodConfig, build
+from ewsg_jax.cli.arguments import PlanArguments
+from ewsg_jax.cli.config import ConfigError, MethodConfig, build, from_toml, refuse_unknown
 from ewsg_jax.cli.console import Console, Exit
+from ewsg_jax.cli.data_file import is_file
+from ewsg_jax.cli.places import remember
 from ewsg_jax.cli.plan import Job, PlannedRun, keys_of
-from ewsg_jax.cli.problem import PlanArguments, Regression, prepare
+from ewsg_jax.cli.problem import Regression, prepare
 from ewsg_jax.cli.results import Folder
 from ewsg_jax.cli.run import carry_out
 
@@ -28,13 +31,27 @@ MODELS = {
     "logistic": "logistic regression, for two classes",
     "softmax": "softmax regression, for several classes",
     "linear": "linear regression with normal noise, for numbers",
+    "poisson": "Poisson regression, for counts",
+    "negative_binomial": "negative binomial regression, for counts that vary more than Poisson's",
 }
 """The built-in models of rows with a response, and what the response is."""
 HELP = {
     "model": "; ".join(f"{name}: {about}" for name, about in MODELS.items()),
-    "response": "the column of a .csv file that is y (default: the last)",
+    "response": "the column of a table that is y (default: the last)",
     "drop": "leave a column out; may be repeated",
+    "keep": "use a column that looks like an id; may be repeated",
+    "categorical": "take the numbers of a column as levels; may be repeated",
+    "reference": "COLUMN=LEVEL: what its other levels are compared with; may be repeated",
+    "group": "a column of groups, each with an intercept of its own, whose sd is found too",
+    "missing": "rows with missing cells are left out (drop), or cells are filled and marked "
+    "(indicator); default: they are an error",
+    "na": "what stands for a missing cell, in addition to NA, N/A, NaN, null, ., -, ? and nothing; "
+    "may be repeated",
+    "decimal": "the decimal mark of numbers (default: as the file shows)",
+    "encoding": "the encoding of the file (default: UTF-8)",
     "prior_scale": "sd of the normal prior on each weight (default: 1); inf: flat",
+    "dispersion": "of a negative binomial model: overdispersion α, variance μ + αμ² (default: by "
+    "maximum likelihood)",
     "noise_scale": "of a linear model: sd of y around its mean (default: that of the residuals of "
     "least squares)",
     "standardise": "whether features, and y of a linear model, are scaled to mean 0 and sd 1 "
@@ -44,6 +61,7 @@ HELP = {
     "num_chains": "chains of the run (default: 8)",
     "ess": "effective draws of the run (default: as many as the tolerance needs)",
     "max_passes": "passes over the data that each chain of a pilot run makes at most",
+    "seconds": "seconds that planning takes at most (default: 90)",
     "seed": "of the plan and the run (default: 0)",
 }
 """What each option is."""
@@ -62,10 +80,32 @@ def text_of(arguments: PlanArguments) -> str:
     """Return the text of config.toml."""
     lines = ["# Made by python -m ewsg_jax plan.", "[plan]"]
     for key, value in dataclasses.asdict(arguments).items():
-        if value is not None:
-            said = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
-            lines.append(f"{key} = {said}")
+        if value is not None and value != {}:
+            lines.append(f"{key} = {_toml(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Return a value in TOML."""
+    if isinstance(value, dict):
+        inside = (f"{_toml(key)} = {_toml(item)}" for key, item in value.items())
+        return f"{{{', '.join(inside)}}}"
+    return "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
+
+
+def with_config(path: Path | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of `[plan]` in a file, if any, replaced by options."""
+    options = {key: value for key, value in options.items() if value is not None}
+    if path is None:
+        return options
+    try:
+        tables = from_toml(path.read_text(encoding="utf-8"))
+        refuse_unknown(tables, [NAME], "")
+        table = tables.get(NAME, {})
+        refuse_unknown(table, hints(), NAME)
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return table | options
 
 
 def hints() -> dict[str, Any]:
@@ -87,21 +127,33 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
         *answer.gaussian_of(planned, problem),
     ]:
         console.answer(line)
+    if folder is None:
+        console.say("\n" + "\n".join(problem.description))
     console.say(f"\n{answer.with_names(str(planned), problem)}\n")
     if folder is None:
         return status
+    num_steps, full = (answer.steps_of(planned, ess) for ess in (arguments.ess, None))
+    # As long as the plan has it, and then three times more; a run of few draws gets there as well.
+    doublings = 3 + max(0, math.ceil(math.log2(full / num_steps)))
     run = PlannedRun(
         number=1,
         method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(planned)}),
         kernel=planned.kernel,
         num_chains=arguments.num_chains,
-        num_draws=1_000,
-        num_steps=answer.steps_of(planned, arguments.ess),
+        # Effective draws cannot be more than draws; a thousand of a chain show its shape.
+        num_draws=max(1_000, math.ceil(planned.ess / arguments.num_chains)),
+        num_steps=num_steps,
         burn_in=planned.burn_in,
         tolerance=arguments.tolerance,
+        is_to_decide=planned.is_trusted,
+        doublings=doublings if planned.is_trusted else 0,
     )
-    title = f"{Path(arguments.data).stem}: {arguments.model} regression"
-    job = Job(title, "", arguments.seed, text_of(arguments), problem, [run])
+    title = f"{Path(arguments.data).stem}: {arguments.model.replace('_', ' ')} regression"
+    written = arguments
+    if is_file(arguments.data):
+        remember(Path(arguments.data), arguments.checksum)
+        written = dataclasses.replace(arguments, data=Path(arguments.data).name)
+    job = Job(title, "", arguments.seed, text_of(written), problem, [run])
     return max(status, carry_out(job, folder, console))
 
 
@@ -120,6 +172,7 @@ def _planned(arguments: PlanArguments, problem: Regression, console: Console) ->
                 tolerance=arguments.tolerance,
                 num_chains=arguments.num_chains,
                 max_passes=arguments.max_passes,
+                seconds=arguments.seconds,
                 progress=console.shows_progress,
             )
     except np.linalg.LinAlgError as error:

@@ -6,8 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,41 +15,15 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.base.typing import Array, Data, Key, Position
 from ewsg_jax.cli import data_file
-from ewsg_jax.cli.config import (
-    BETWEEN_0_AND_1,
-    FINITE,
-    POSITIVE,
-    Config,
-    ConfigError,
-    Count,
-    Positive,
-    Seed,
-)
-from ewsg_jax.datasets import Dataset, Standardisation, split, standardisation
+from ewsg_jax.cli.arguments import PlanArguments
+from ewsg_jax.cli.config import Config, ConfigError
+from ewsg_jax.cli.data_file import FileRows
+from ewsg_jax.cli.delimited import FileError, is_number
+from ewsg_jax.cli.design import Feature, Groups, Reading
+from ewsg_jax.cli.model import Units, model_of
+from ewsg_jax.cli.weights import GROUP
+from ewsg_jax.datasets import split, standardisation
 from ewsg_jax.datasets._table import checksum
-
-
-@dataclass(frozen=True)
-class PlanArguments:
-    """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
-
-    `checksum` is that of the rows; in a file of results `data` is an absolute path.
-    """
-
-    data: str
-    model: Literal["logistic", "softmax", "linear"]
-    response: str = ""
-    drop: tuple[str, ...] = ()
-    prior_scale: Positive = 1.0
-    noise_scale: Annotated[float, POSITIVE, FINITE] | None = None
-    standardise: bool = True
-    intercept: bool = True
-    tolerance: Annotated[float, BETWEEN_0_AND_1] = 0.05
-    num_chains: Count = 8
-    ess: Annotated[float, POSITIVE, FINITE] | None = None
-    max_passes: Annotated[float, POSITIVE, FINITE] | None = None
-    seed: Seed = 0
-    checksum: str = ""
 
 
 class Original(NamedTuple):
@@ -63,6 +36,28 @@ class Original(NamedTuple):
 
     names: tuple[str, ...]
     of: Callable[[np.ndarray], np.ndarray]
+
+
+class Meaning(NamedTuple):
+    """What the weights of a regression on a file say.
+
+    Attributes:
+        model: the model of `plan`.
+        response: what the response is called.
+        classes: classes of the response, the reference first; empty for numbers.
+        features: what each feature is, without the intercept.
+        spread: the standard deviation of each feature in its units; NaN for a level.
+        groups: what the groups are called, and each of them; None without groups.
+        words: what was done with each column of the file.
+    """
+
+    model: str
+    response: str
+    classes: tuple[str, ...]
+    features: tuple[Feature, ...]
+    spread: tuple[float, ...]
+    groups: tuple[str, tuple[str, ...]] | None
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,6 +76,7 @@ class Regression:
         description: the data and the model in words, a line each.
         original: weights of the features in their own units; None if these are the same, or not
             needed.
+        meaning: what they say; None if that is not needed.
     """
 
     posterior: ewsg.Posterior
@@ -92,6 +88,7 @@ class Regression:
     inverse_mass: np.ndarray | ewsg.dynamics.LowRank | None = None
     mode: ewsg.Mode | None = None
     original: Original | None = None
+    meaning: Meaning | None = None
 
 
 def of_config(config: Config) -> Regression:
@@ -104,12 +101,10 @@ def of_config(config: Config) -> Regression:
         prior_scale=config.model.prior_scale,
         intercept=data_table.intercept,
     )
-    problem = _prepared(
-        arguments,
-        *_rows(arguments, "data.drop_columns"),
-        data_table.test_fraction,
-        data_table.split_seed,
+    file_rows = data_file.rows(
+        data_table.name, Reading(drop=data_table.drop_columns), dropped_by="data.drop_columns"
     )
+    problem = _prepared(arguments, file_rows, data_table.test_fraction, data_table.split_seed)
     words = [*problem.description]
     mode, inverse_mass, start = None, None, problem.start
     if config.model.coordinates == "curvature" or run.start == "mode":
@@ -129,6 +124,7 @@ def of_config(config: Config) -> Regression:
             )
     # Methods are compared by their scaled weights: there is no table of unscaled ones.
     changed = {"start": start, "mode": mode, "inverse_mass": inverse_mass, "original": None}
+    changed["meaning"] = None
     return dataclasses.replace(problem, description=tuple(words), **changed)
 
 
@@ -152,43 +148,52 @@ def _mode(posterior: ewsg.Posterior, start: Array, rows: Data) -> ewsg.Mode[Arra
 
 
 def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
-    """Return the arguments, with the rows' checksum and the whole path of their file; and the
-    regression on these rows.
+    """Return the arguments, with the rows' checksum; and the regression on these rows.
 
     Raises:
         ConfigError: the rows do not go with the model, or are others than those of the checksum.
+            All that is wrong with a file is in one message.
     """
-    if arguments.noise_scale is not None and arguments.model != "linear":
-        raise ConfigError(f"--noise-scale is for --model linear; got --model {arguments.model}")
-    dataset, y = _rows(arguments, "--drop")
-    codes = y if y.dtype.kind in "biuf" else np.unique(y, return_inverse=True)[1]
-    rows_checksum = checksum(dataset.x, codes, (None, None))
+    for name, model in (("noise_scale", "linear"), ("dispersion", "negative_binomial")):
+        if getattr(arguments, name) is not None and arguments.model != model:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for --model {model}; got --model {arguments.model}"
+            )
+    reading = Reading(**{name: getattr(arguments, name) for name in Reading._fields})
+    file_rows = data_file.rows(arguments.data, reading, arguments.encoding)
+    problems = [*file_rows.problems]
+    try:
+        _response(arguments, file_rows)
+    except ConfigError as error:
+        if not problems:
+            raise
+        problems.append(f"does not go with the model: {error}")
+    if problems:
+        raise FileError(arguments.data, problems)
+    codes = file_rows.y
+    if codes.dtype.kind not in "biuf":
+        codes = np.unique(codes, return_inverse=True)[1]
+    if file_rows.groups is not None:
+        codes = np.stack([codes, file_rows.groups.numbers])
+    rows_checksum = checksum(file_rows.dataset.x, codes, (None, None))
     if arguments.checksum not in ("", rows_checksum):
         raise ConfigError(f"{arguments.data} has changed since the run: its rows are others")
-    is_file = Path(arguments.data).suffix.lower() in data_file.SUFFIXES
-    where = str(Path(arguments.data).resolve()) if is_file else arguments.data
-    problem = _prepared(arguments, dataset, y)
-    return dataclasses.replace(arguments, data=where, checksum=rows_checksum), problem
-
-
-def _rows(arguments: PlanArguments, dropped_by: str) -> tuple[Dataset, np.ndarray]:
-    return data_file.read(arguments.data, arguments.response, arguments.drop, dropped_by)
+    problem = _prepared(arguments, file_rows)
+    return dataclasses.replace(arguments, checksum=rows_checksum), problem
 
 
 def _prepared(
-    arguments: PlanArguments,
-    dataset: Dataset,
-    y: np.ndarray,
-    test_fraction: float = 0.0,
-    split_seed: int = 0,
+    arguments: PlanArguments, file_rows: FileRows, test_fraction: float = 0.0, split_seed: int = 0
 ) -> Regression:
     """Return the posterior of these rows, or of those that are not held out."""
-    numbers, classes, response = _response(arguments, y)
+    numbers, classes, response = _response(arguments, file_rows)
+    dataset, groups = file_rows.dataset, file_rows.groups
     train = dataclasses.replace(dataset, y=numbers)
     without = f", without {', '.join(arguments.drop)}" if arguments.drop else ""
     words = [
         f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features{without}",
         f"source: {dataset.source}",
+        *file_rows.words,
         response,
     ]
     parts = [train]
@@ -196,110 +201,126 @@ def _prepared(
         parts = [*split(train, test_fraction, split_seed)]
         words.append(f"{parts[0].num_rows:,} rows to train on, {parts[1].num_rows:,} held out")
     scaling, shift, scale, original = standardisation(parts[0]), 0.0, 1.0, None
+    is_level = np.array([feature.level != "" for feature in file_rows.features])
+    spread = np.where(is_level, np.nan, parts[0].x.std(axis=0, dtype=float))
     if arguments.standardise:
+        # A level stays 0 and 1, about its mean: the prior is on what it changes.
+        scaling = dataclasses.replace(scaling, factor=np.where(is_level, 1.0, scaling.factor))
         constant = [
             name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f
         ]
         so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
         by = " by the rows to train on" if test_fraction else ""
-        words.append(f"features standardised{by}{so_0}")
+        but = ", levels centred" if is_level.any() else ""
+        words.append(f"features standardised{by}{but}{so_0}")
         if arguments.model == "linear":
             y = parts[0].y
             shift, scale = float(y.mean()), float(y.std()) or 1.0
             words.append("response standardised")
-        way_back = functools.partial(_unscaled, arguments, scaling, shift, scale)
-        original = Original(_names(train.with_intercept(), classes), way_back)
         parts = [dataclasses.replace(scaling(part), y=(part.y - shift) / scale) for part in parts]
+    else:
+        zero, one = np.zeros_like(scaling.mean), np.ones_like(scaling.factor)
+        scaling = dataclasses.replace(scaling, mean=zero, factor=one)
+    of_softmax = classes if arguments.model == "softmax" else ()
+    units = Units(scaling, shift, scale, arguments.intercept, len(of_softmax))
+    if arguments.standardise or groups is not None:
+        # Without a shift of the features there is no intercept if none was asked for.
+        has_intercept = arguments.intercept or arguments.standardise
+        shown = train.with_intercept() if has_intercept else train
+        names = _names([*shown.feature_names, *_of_groups(groups, "sd of ")], of_softmax)
+        original = Original(names, functools.partial(_unscaled, units, has_intercept))
     if arguments.intercept:
         parts = [part.with_intercept() for part in parts]
         words.append("with an intercept")
-    names = _names(parts[0], classes)
-    posterior, model = _model(arguments, parts[0], len(names), scale)
+    names = _names([*parts[0].feature_names, *_of_groups(groups, "log sd of ")], of_softmax)
+    of_groups = None if groups is None else groups.numbers
+    posterior, model, start = model_of(arguments, file_rows, parts[0], units, of_softmax)
     rows = [part.rows() for part in parts]
-    start = jnp.zeros((parts[0].x.shape[1], *[len(classes)] * (arguments.model == "softmax")))
     if arguments.model == "softmax":
         rows = [part | {"y": part["y"].astype(np.int32)} for part in rows]
+    if of_groups is not None:
+        rows = [part | {GROUP: of_groups.astype(np.int32)} for part in rows]
     rows = jax.tree.map(jnp.asarray, rows)
     return Regression(
         posterior=posterior,
         train=rows[0],
         test=rows[1] if test_fraction else None,
-        start=start,
+        start=jnp.asarray(start, jnp.float32),
         names=names,
-        description=(*words, model),
+        description=(*words, *model),
         original=original,
+        meaning=Meaning(
+            arguments.model,
+            file_rows.response,
+            classes,
+            file_rows.features,
+            tuple(spread.tolist()),
+            None if groups is None else (groups.name, groups.names),
+            file_rows.words,
+        ),
     )
 
 
-def _names(data: Dataset, classes: Sequence[str]) -> tuple[str, ...]:
+def _of_groups(groups: Groups | None, scale: str) -> list[str]:
+    """Return names of the scale and of the effects of groups."""
+    if groups is None:
+        return []
+    return [f"{scale}{groups.name}", *(f"{groups.name}[{name}]" for name in groups.names)]
+
+
+def _names(names: Sequence[str], classes: Sequence[str]) -> tuple[str, ...]:
     """Return the names of weights, in the order of a position's numbers."""
     if not classes:
-        return data.feature_names
-    return tuple(f"{name}[{of}]" for name in data.feature_names for of in classes)
+        return tuple(names)
+    return tuple(f"{name}[{of}]" for name in names for of in classes)
 
 
-def _unscaled(
-    arguments: PlanArguments,
-    scaling: Standardisation,
-    shift: float,
-    scale: float,
-    draws: np.ndarray,
-) -> np.ndarray:
-    """Return draws as weights of the features as they are given, the intercept last."""
-    axis = -2 if arguments.model == "softmax" else -1
-    weights, of_intercept = np.split(np.asarray(draws, float), [len(scaling.mean)], axis)
-    intercept = of_intercept.squeeze(axis) if arguments.intercept else 0.0
-    weights, intercept = scaling.original(weights, intercept, axis=axis)
-    return np.concatenate([scale * weights, np.expand_dims(scale * intercept + shift, axis)], axis)
+def _unscaled(units: Units, has_intercept: bool, draws: np.ndarray) -> np.ndarray:
+    """Return draws as weights of the features as they are given, the intercept after them, then
+    the scale and the effects of groups.
+    """
+    axis = -2 if units.num_classes else -1
+    num_features = len(units.scaling.mean)
+    fixed = num_features + units.intercept
+    weights, of_intercept, of_groups = np.split(
+        np.asarray(draws, float), [num_features, fixed], axis
+    )
+    intercept = of_intercept.squeeze(axis) if units.intercept else 0.0
+    weights, intercept = units.scaling.original(weights, intercept, axis=axis)
+    parts = [units.scale * weights]
+    if has_intercept:
+        parts.append(np.expand_dims(units.scale * intercept + units.shift, axis))
+    log_scale, effects = np.split(of_groups, [1], axis)
+    parts += [units.scale * np.exp(log_scale), units.scale * effects]
+    return np.concatenate(parts, axis)
 
 
-def _response(arguments: PlanArguments, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
-    """Return the response in numbers, the classes that have weights each, and what was done."""
-    if arguments.model == "logistic":
+def _response(
+    arguments: PlanArguments, file_rows: FileRows
+) -> tuple[np.ndarray, tuple[str, ...], str]:
+    """Return the response in numbers, its classes, and what was done."""
+    y, model = file_rows.y, arguments.model
+    if model == "logistic":
         advice = "; --model softmax takes several classes, linear takes numbers"
-        codes, (zero, one) = data_file.coded(y, 2, advice)
-        return codes, (), f"class {one!r} is 1, {zero!r} is 0"
-    if arguments.model == "softmax":
+        codes, (zero, one) = data_file.coded(y, 2, advice, file_rows.first)
+        return codes, (zero, one), f"class {one!r} is 1, {zero!r} is 0"
+    if model == "softmax":
         advice = "; --model linear takes numbers"
-        codes, classes = data_file.coded(y, 1_000, advice)
+        codes, classes = data_file.coded(y, 1_000, advice, file_rows.first)
         return codes, classes, f"{len(classes)} classes: {', '.join(classes[:12])}"
+    takes = "finite numbers" if model == "linear" else "counts, whole numbers from 0 on,"
     for value in y.tolist():
-        if not data_file.is_number(value) or not math.isfinite(float(value)):
+        number = float(value) if is_number(value) else math.nan
+        if not math.isfinite(number) or (model != "linear" and (number < 0 or number % 1)):
             raise ConfigError(
-                f"the response of {arguments.data} must hold finite numbers for --model linear; "
+                f"the response of {arguments.data} must hold {takes} for --model {model}; "
                 f"got {str(value)!r}"
             )
-    return y.astype(float), (), "the response is a number"
-
-
-def _model(
-    arguments: PlanArguments, data: Dataset, num_weights: int, scale: float
-) -> tuple[ewsg.Posterior, str]:
-    """Return the posterior, and what it is in words; the response was divided by `scale`."""
-    prior = f"prior N(0, {arguments.prior_scale:.4g}² I)"
-    if arguments.prior_scale == math.inf:
-        prior = "flat prior"
-    words = f"{arguments.model} regression, {prior} on {num_weights} weights"
-    model = getattr(ewsg.models, f"{arguments.model}_regression")
-    if arguments.model != "linear":
-        return model(prior_scale=arguments.prior_scale), words
-    if arguments.noise_scale is None:
-        noise, origin = _residual_scale(data), "that of the residuals of least squares"
-    else:
-        noise, origin = arguments.noise_scale / scale, "as given"
-    posterior = model(noise_scale=noise, prior_scale=arguments.prior_scale)
-    return posterior, f"{words}; noise scale {noise * scale:.4g}, {origin}"
-
-
-def _residual_scale(data: Dataset) -> float:
-    """Return the standard deviation of the residuals of least squares; raise if there are none."""
-    weights, _, rank, _ = np.linalg.lstsq(data.x, data.y, rcond=None)
-    freedom = data.num_rows - int(rank)
-    left = float(np.sum((data.y - data.x @ weights) ** 2))
-    # A line that fits exactly: a noise scale of rounding errors would follow.
-    if freedom < 1 or left <= 1e-12 * float(np.sum(data.y**2)):
+    if model == "linear":
+        return y.astype(float), (), "the response is a number"
+    if not np.any(y.astype(float)):
         raise ConfigError(
-            f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
-            f"and {data.x.shape[1]} weights that could say it"
+            f"the response of {arguments.data} must hold counts, some above 0, for --model {model};"
+            " all are 0"
         )
-    return math.sqrt(left / freedom)
+    return y.astype(float), (), "the response is a count"

@@ -8,6 +8,7 @@ import numpy as np
 import ewsg_jax as ewsg
 from ewsg_jax.base.table import aligned
 from ewsg_jax.cli.answer import weights
+from ewsg_jax.cli.estimates import lines_of
 from ewsg_jax.cli.plan import Job, Result
 from ewsg_jax.cli.problem import Regression
 from ewsg_jax.cli.results import device, versions
@@ -141,6 +142,8 @@ def section(result: Result, problem: Regression) -> str:
     lines += ["", str(result.summary), ""]
     if problem.original is not None and samples.is_finite.any():
         lines += [*weights(problem, np.asarray(samples.finite_draws)), ""]
+    if samples.is_finite.any():
+        lines += [*lines_of(problem, np.asarray(samples.finite_draws)), ""]
     if result.trajectory is not None:
         scores = held_out(result.trajectory)
         lines.append(

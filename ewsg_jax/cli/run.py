@@ -12,12 +12,13 @@ from ewsg_jax.base import checks
 from ewsg_jax.cli import processes, report
 from ewsg_jax.cli.config import PASSES, UNSCALED, ConfigError, is_same, load
 from ewsg_jax.cli.console import Console, Exit
+from ewsg_jax.cli.page import page
 from ewsg_jax.cli.plan import Job, Result, execute, plans_of
 from ewsg_jax.cli.problem import of_config
 from ewsg_jax.cli.results import Folder, file_name
 
 CONFIG, RUN_DRAWS_FILE, METRICS = "config.toml", "draws.npz", "metrics.json"
-REPORT, FIGURE = "report.txt", "check-{}.png"
+REPORT, FIGURE, PAGE = "report.txt", "check-{}.png", "report.html"
 """Files of a folder of results."""
 
 
@@ -88,7 +89,7 @@ def _resumes(job: Job, folder: Folder, checkpoints: Path) -> bool:
         # Else its draws would stand beside this job's configuration until a run has ended.
         if before is not None and not same:
             labels = [*_labels_before(folder), *(plan.label for plan in job.plans)]
-            for name in (*map(_figure, labels), RUN_DRAWS_FILE, METRICS, REPORT):
+            for name in (*map(_figure, labels), RUN_DRAWS_FILE, METRICS, REPORT, PAGE):
                 (folder.path / name).unlink(missing_ok=True)
         folder.write(CONFIG, job.config)
     return resumes
@@ -121,15 +122,26 @@ def _end(
         console.answer(f"{result.plan.label}: {result.judgement.words}")
     if interrupted:
         console.say(f"\ninterrupted: {resumes}")
-    console.say(f"\nwritten to {folder.path}/")
-    folder.write(REPORT, "\n".join(console.said) + "\n")
+    console.say(f"\nwritten to {_shown(folder.path)}/")
+    _write_report(folder, console)
     try:
         missing = [line for result in results if (line := _not_drawn(folder, result))]
     except ImportError as error:
         missing = [f"no figures: {error}"]
     if missing:
         console.say("\n".join(missing))
-        folder.write(REPORT, "\n".join(console.said) + "\n")
+        _write_report(folder, console)
+
+
+def _write_report(folder: Folder, console: Console) -> None:
+    """Write what was printed, without the folder's own place, which names somebody's home."""
+    text = "\n".join(console.said) + "\n"
+    folder.write(REPORT, text.replace(f"{folder.path}/", f"{_shown(folder.path)}/"))
+
+
+def _shown(path: Path) -> str:
+    """Return a path as it was given, or its last part if it begins at the root."""
+    return path.name if path.is_absolute() else str(path)
 
 
 def _not_drawn(folder: Folder, result: Result) -> str:
@@ -164,6 +176,10 @@ def _write(folder: Folder, job: Job, results: list[Result], interrupted: bool) -
             arrays[f"{label}{UNSCALED}"] = original.of(draws)
     folder.write(RUN_DRAWS_FILE, arrays)
     folder.write(METRICS, report.metrics(job, results, interrupted))
+    for result in results:
+        has_draws = result.summary is not None and result.samples.is_finite.any()
+        if job.problem.meaning is not None and has_draws:
+            folder.write(PAGE, page(job, result))
 
 
 def draws_of(samples: ewsg.Samples) -> np.ndarray:

@@ -251,7 +251,8 @@ def test_the_report_names_the_source_and_what_was_dropped(tmp_path):
     asked = {"data": rows_file(tmp_path), "model": "logistic", "drop": ["age"]}
     said = prepare(arguments_of(asked))[1].description
     assert said[0] == "rows: 4 rows of 1 features, without age"
-    assert said[1] == f"source: {tmp_path / 'rows.csv'}"
+    # Without its folder, which is nobody's business.
+    assert said[1] == "source: rows.csv"
     assert "features standardised" in said
     config = build(
         Config,

@@ -65,11 +65,12 @@ NOISE = ["--noise-scale", "2"]
 ROWS = "a,b,y\n1,2,0\n2,1,1\n3,3,0\n"
 
 
-def planned(text: str, *arguments: str) -> Callable[[Path], Any]:
+def planned(text: str | bytes, *arguments: str) -> Callable[[Path], Any]:
     """Plan for rows with something wrong, or with wrong arguments."""
 
     def call(folder: Path) -> Any:
-        (folder / "rows.csv").write_text(text)
+        raw = text if isinstance(text, bytes) else text.encode()
+        (folder / "rows.csv").write_bytes(raw)
         model = () if "--model" in arguments else ("--model", "logistic")
         given = ["plan", "rows.csv", "--output", str(folder / "out"), *model, *arguments]
         return main(given)
@@ -125,7 +126,29 @@ def of_other_weights(folder: Path) -> Any:
     return main(["check", str(folder / "five.npz"), *given])
 
 
-CELLS = "numbers as features"
+CELLS = "1 of 'b' (the first in row 2)"
+
+
+def saved_and(*arguments: str) -> Callable[[Path], Any]:
+    """Plan for arrays with an option that is for tables."""
+
+    def call(folder: Path) -> Any:
+        np.savez(folder / "rows.npz", x=np.ones((3, 1)), y=np.ones(3))
+        return main(["plan", "rows.npz", "--model", "linear", *arguments])
+
+    return call
+
+
+def with_table(line: str) -> Callable[[Path], Any]:
+    """Plan with a configuration with something wrong."""
+
+    def call(folder: Path) -> Any:
+        (folder / "config.toml").write_text(f"[plan]\n{line}\n")
+        return planned(ROWS, "--config", str(folder / "config.toml"))(folder)
+
+    return call
+
+
 WRONG["main plan"] |= {
     "exit none.csv | No such file | ": lambda: main(PLAN),
     "exit --model | is missing | logistic": lambda: main(["plan", "rows.csv"]),
@@ -142,12 +165,36 @@ WRONG["main plan"] |= {
     "exit --response | 'yy' | did you mean 'y'": planned(ROWS, "--response", "yy"),
     "exit --drop | 'c' | one of 'a', 'b', 'y'": planned(ROWS, "--drop", "c"),
     "exit --drop | 'y' | leave the response": planned(ROWS, "--drop", "y"),
-    "exit rows.csv | row 2 has 'NA' | 'b'": planned(ROWS.replace("2,1,1", "2,NA,1")),
-    f"exit row 2 | '' | {CELLS}": planned(ROWS.replace("2,1,1", "2,,1")),
-    "exit row 2 | nan | finite": planned(ROWS.replace("2,1,1", "2,nan,1")),
+    f"exit rows.csv | {CELLS} | --missing drop": planned(ROWS.replace("2,1,1", "2,NA,1")),
+    f"exit rows.csv | {CELLS} | --missing indicator": planned(ROWS.replace("2,1,1", "2,,1")),
+    f"exit rows.csv | {CELLS} | by --drop": planned(ROWS.replace("2,1,1", "2,nan,1")),
+    "exit 'b' | row 2 has 'inf' | --na": planned(ROWS.replace("2,1,1", "2,inf,1")),
+    "exit 'b' | row 2 has '40+' | --categorical b": planned(ROWS.replace("2,1,1", "2,40+,1")),
+    "exit --missing | 'mean' | drop": planned(ROWS, "--missing", "mean"),
+    "exit --missing | got 'rows.npz' | .csv": saved_and("--missing", "drop"),
+    "exit --group | 'c' | one of 'a', 'b', 'y'": planned(ROWS, "--group", "c"),
+    "exit --group | 'y' | another column": planned(ROWS, "--group", "y"),
+    "exit --drop | 'b' | leave the groups": planned(ROWS, "--group", "b", "--drop", "b"),
+    "exit --reference | 'a' | COLUMN=LEVEL": planned(ROWS, "--reference", "a"),
+    "exit --reference | 'z' | a level of 'b'": planned(
+        ROWS, "--categorical", "b", "--reference", "b=z"
+    ),
+    "exit --reference | '7' | a class of the response": planned(ROWS, "--reference", "y=7"),
+    "exit --encoding | 'utf-88' | utf-8": planned(ROWS, "--encoding", "utf-88"),
+    "exit --dispersion | logistic | negative_binomial": planned(ROWS, "--dispersion", "1"),
+    "exit rows.csv | 0xe9 | --encoding": planned(ROWS.encode() + b"4,5,\xe9\n"),
+    "exit rows.csv | value 0 | in text": planned(ROWS.encode() + b"4,5,\0\n"),
+    "exit rows.csv | 'a b y' | commas": planned(ROWS.replace(",", " ")),
+    "exit response | '1.5' | counts": planned(ROWS.replace("3,0", "3,1.5"), "--model", "poisson"),
+    "exit response | all are 0 | above 0": planned(
+        ROWS.replace("1,1", "1,0"), "--model", "poisson"
+    ),
+    "exit priors | 'c' | columns or weights": with_table("priors.c = {scale = 1}"),
+    "exit config.toml | 'plan.prior' | did you mean": with_table("prior = 1"),
+    "exit plan.priors.a.scale | got 0 | above 0": with_table("priors.a = {scale = 0}"),
+    "exit plan.priors.a | missing key | scale": with_table("priors.a = {mean = 0}"),
     "exit row 2 | has 2 | 3 cells": planned(ROWS.replace("2,1,1", "2,1")),
     "exit rows.csv | 1, 2, 0 | column names": planned(ROWS.replace("a,b,y\n", "")),
-    "exit rows.csv | 'a;b;y' | commas": planned(ROWS.replace(",", ";")),
     "exit rows.csv | 2 are called 'a' | different": planned(ROWS.replace("b", "a")),
     "exit rows.csv | none | rows below": planned("a,b,y\n"),
     "exit rows.csv | nothing | columns": planned(""),

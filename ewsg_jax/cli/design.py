@@ -1,0 +1,349 @@
+"""From the columns of a file to the numbers that a regression takes.
+
+A number or a date is a feature; a text is a feature for each level but one, the reference, which
+says by 1 that a row has the level; a column that says nothing, or what others say, is left out with
+a word. What is missing goes by a stated policy.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ewsg_jax.base import limits
+from ewsg_jax.cli.cells import CellColumn, column, marks_of
+from ewsg_jax.cli.config import ConfigError
+from ewsg_jax.cli.delimited import Table, among
+from ewsg_jax.datasets._dataset import INTERCEPT
+
+NO_VALUE = "missing"
+"""What a level, or a feature, is called that says by 1 that the cell is missing."""
+
+
+class Reading(NamedTuple):
+    """What was asked of a file's columns: options of `plan` of the same names."""
+
+    response: str = ""
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    group: str = ""
+    missing: str = ""
+    na: tuple[str, ...] = ()
+    decimal: str = ""
+    intercept: bool = True
+    every_column: bool = False
+
+
+class Feature(NamedTuple):
+    """What a column of the design says.
+
+    Attributes:
+        name: what it is called, `column[level]` for a level.
+        column: the file's column.
+        level: the level whose rows have 1; empty for a number.
+        reference: the level that it is compared with.
+    """
+
+    name: str
+    column: str
+    level: str = ""
+    reference: str = ""
+
+
+class Groups(NamedTuple):
+    """The groups of rows: the column's name, numbers of groups, shape (n,), and their names."""
+
+    name: str
+    numbers: np.ndarray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The numbers of a file.
+
+    Attributes:
+        x: features, shape (n, d).
+        y: the response, shape (n,): numbers, or texts.
+        features: what each feature is.
+        response: what the response is called.
+        first: the class of the response that is the reference, if that was asked for or is clear.
+        groups: the groups, if they were asked for.
+        words: what was done with each column, a line each.
+        problems: what is wrong, a sentence each; the arrays are then of no use.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    features: tuple[Feature, ...]
+    response: str
+    first: str
+    groups: Groups | None
+    words: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def design(table: Table, reading: Reading) -> Design:
+    """Return the numbers of a file, and all that is wrong with it.
+
+    Raises:
+        ConfigError: an option names no column, or columns that do not go together.
+    """
+    names, words, problems = table.names, [*table.words], [*table.problems]
+    response = reading.response or names[-1]
+    _check_options(names, response, reading)
+    columns = _columns(table, response, reading)
+    mixed = [c for c in columns.values() if c.kind == "mixed"]
+    problems += [f"{c.words} of the column {c.name!r}: {_way_out_of(c.name)}" for c in mixed]
+    empty = [c.name for c in columns.values() if c.kind == "empty" and c.name != response]
+    columns = {n: c for n, c in columns.items() if n not in empty and c.kind != "mixed"}
+    if empty:
+        words.append(f"left out, for every cell is missing: {', '.join(empty)}")
+    if not reading.every_column:
+        columns, said = _without_ids(columns, response, reading)
+        words += said
+    columns, said, wrong = _without_missing(columns, response, reading)
+    words += said
+    problems += wrong
+    if response in columns and columns[response].kind == "empty":
+        problems.append(f"must have a response; every cell of {response!r} is missing")
+    of_response = columns.pop(response, None)
+    groups = None
+    if reading.group and (of_groups := columns.pop(reading.group, None)):
+        shown = of_groups.texts()
+        shown[shown == ""] = NO_VALUE
+        levels, numbers = np.unique(shown, return_inverse=True)
+        groups = Groups(reading.group, numbers.reshape(-1), tuple(levels.tolist()))
+        words.append(f"{reading.group}: {len(levels):,} groups")
+        if len(levels) < 2:
+            problems.append(f"must have two groups or more in {reading.group!r}; it has one")
+    x, features, said, wrong = _encoded(columns, reading, table.separator)
+    words += said
+    problems += wrong
+    if not problems and not features:
+        problems.append(f"must have features, not only the response {response!r}")
+    if any(feature.name == INTERCEPT for feature in features):
+        problems.append(
+            f"must have no feature called {INTERCEPT!r}, the name of the weight of a column of "
+            f"ones: give it another name, or leave it out by --drop {INTERCEPT}"
+        )
+    y = np.zeros(len(x)) if of_response is None else _response(of_response)
+    if not problems and not reading.every_column:
+        x, features, said = _independent(x, features, reading.intercept)
+        words += said
+    references = dict(pair.split("=", 1) for pair in reading.reference)
+    first = references.get(response, "")
+    if of_response is not None and of_response.kind == "text" and not first:
+        first = of_response.levels[0]
+    return Design(x, y, features, response, first, groups, tuple(words), tuple(problems))
+
+
+def _check_options(names: Sequence[str], response: str, reading: Reading) -> None:
+    among("--response", response, names)
+    for option in ("drop", "keep", "categorical"):
+        for name in getattr(reading, option):
+            among(f"--{option}", name, names)
+    if reading.group:
+        among("--group", reading.group, names)
+        if reading.group == response:
+            raise ConfigError(f"--group must be another column than the response; got {response!r}")
+        if reading.group in reading.drop:
+            raise ConfigError(f"--drop must leave the groups; got {reading.group!r}")
+    if response in reading.drop:
+        raise ConfigError(f"--drop must leave the response; got {response!r}")
+    for pair in reading.reference:
+        name, equals, _ = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--reference must be COLUMN=LEVEL; got {pair!r}")
+        among("--reference", name, names)
+
+
+def _columns(table: Table, response: str, reading: Reading) -> dict[str, CellColumn]:
+    """Return the columns that are used, by their names."""
+    references = dict(pair.split("=", 1) for pair in reading.reference)
+    used = {
+        name: cells
+        for name, cells in zip(table.names, table.columns, strict=True)
+        if name not in reading.drop
+    }
+    fixed = reading.decimal != ""
+    mark = reading.decimal or marks_of([*used.values()], table.separator)
+    columns = {}
+    for name, cells in used.items():
+        columns[name] = column(
+            name,
+            cells,
+            mark,  # pyright: ignore[reportArgumentType]  # one of the two
+            is_text=name in reading.categorical or name == reading.group,
+            may_mix=name == response,
+            fixed_mark=fixed,
+            missing=reading.na,
+            reference=references.get(name, ""),
+        )
+        levels = columns[name].levels
+        if name in references and name != response and references[name] not in levels:
+            listed = f": {', '.join(levels[: limits.NAMES_SHOWN])}" if levels else "; it has none"
+            raise ConfigError(
+                f"--reference must name a level of {name!r}{listed}; got {references[name]!r}"
+            )
+    return columns
+
+
+def _way_out_of(name: str) -> str:
+    return (
+        f"correct them, say what stands for a missing value by --na TEXT, take all cells as levels "
+        f"by --categorical {name}, or leave the column out by --drop {name}"
+    )
+
+
+def _without_ids(
+    columns: dict[str, CellColumn], response: str, reading: Reading
+) -> tuple[dict[str, CellColumn], list[str]]:
+    """Leave out columns whose every row has another whole number or text, and say so."""
+    ids = []
+    for name, one in columns.items():
+        if name in (response, reading.group, *reading.keep, *reading.categorical):
+            continue
+        known = one.values[~one.missing]
+        is_whole = one.kind == "text" or (one.kind == "number" and not np.any(known % 1))
+        # Of a few rows numbers may all differ by themselves.
+        if is_whole and len(known) > limits.LINES_SHOWN and len(np.unique(known)) == len(known):
+            ids.append(name)
+    kept = {name: one for name, one in columns.items() if name not in ids}
+    said = [
+        f"left out: {name} is an id, for no two rows have the same "
+        f"{'text' if columns[name].kind == 'text' else 'whole number'} (--keep {name} keeps it)"
+        for name in ids
+    ]
+    return kept, said
+
+
+def _without_missing(
+    columns: dict[str, CellColumn], response: str, reading: Reading
+) -> tuple[dict[str, CellColumn], list[str], list[str]]:
+    """Return columns by the policy for missing cells, what was done, and what is wrong."""
+    count = {name: int(one.missing.sum()) for name, one in columns.items() if one.kind != "empty"}
+    count = {name: number for name, number in count.items() if number}
+    if not count:
+        return columns, [], []
+    if not reading.missing:
+        listed = []
+        for name, number in [*count.items()][: limits.LINES_SHOWN]:
+            row = int(np.argmax(columns[name].missing)) + 1
+            listed.append(f"{number:,} of {name!r} (the first in row {row:,})")
+        more = f", and {len(count) - len(listed):,} more columns" * (len(count) > len(listed))
+        return (
+            columns,
+            [],
+            [
+                f"has missing cells: {', '.join(listed)}{more}: say what is done with them by "
+                "--missing drop (leave those rows out) or --missing indicator (a column that says "
+                "so, and the mean in the place of a number), or leave a column out by --drop"
+            ],
+        )
+    gone = np.zeros(len(next(iter(columns.values())).values), bool)
+    needed = count if reading.missing == "drop" else {response: 0} if response in count else {}
+    for name in needed:
+        gone |= columns[name].missing
+    said, problems = [], []
+    if gone.any():
+        by = ", ".join(f"{name} {count[name]:,}" for name in needed)
+        said.append(f"{int(gone.sum()):,} rows with missing cells left out ({by})")
+        if gone.all():
+            problems.append(f"has a missing cell in every row ({by}): leave columns out by --drop")
+            return columns, said, problems
+        columns = {n: c if c.kind == "empty" else c.take(~gone) for n, c in columns.items()}
+    return columns, said, problems
+
+
+def _encoded(
+    columns: dict[str, CellColumn], reading: Reading, separator: str
+) -> tuple[np.ndarray, tuple[Feature, ...], list[str], list[str]]:
+    """Return features, what they are, what was done and what is wrong."""
+    parts: list[np.ndarray] = []
+    features: list[Feature] = []
+    words, problems, constant = [], [], []
+    for name, one in columns.items():
+        known = one.values[~one.missing]
+        if len(np.unique(known)) < 2 and not (
+            reading.every_column or (one.missing.any() and len(known))
+        ):
+            constant.append(f"{name} ({_constant(one)})")
+            continue
+        if one.kind == "text":
+            most = max(limits.LINES_SHOWN, math.isqrt(len(one.values)))
+            if name in reading.categorical:
+                most = limits.MAX_DENSE_DIMENSION
+            if len(one.levels) > most:
+                problems.append(
+                    f"has {len(one.levels):,} different texts in the column {name!r}, such as "
+                    f"{', '.join(map(repr, one.levels[:2]))}, too many for levels: take them as "
+                    f"groups by --group {name}, or leave the column out by --drop {name}"
+                )
+                continue
+            levels = [*one.levels, *[NO_VALUE] * bool(one.missing.any())]
+            codes = np.where(one.missing, len(one.levels), one.values).astype(int)
+            sizes = np.bincount(codes, minlength=len(levels))
+            first, *others = [f"{n} ({c:,})" for n, c in zip(levels, sizes, strict=True)]
+            listed = ", ".join(others[: limits.LINES_SHOWN]) + ", …" * (
+                len(others) > limits.LINES_SHOWN
+            )
+            words.append(f"{name}: levels {listed}; reference {first}")
+            for i, level in enumerate(levels[1:], 1):
+                parts.append(codes == i)
+                features.append(Feature(f"{name}[{level}]", name, level, levels[0]))
+            if one.words:
+                words.append(f"{name}: {one.words}")
+            continue
+        if one.words:
+            words.append(f"{name}: {one.words}")
+        if np.ptp(known) or reading.every_column:
+            parts.append(np.where(one.missing, known.mean(), one.values))
+            features.append(Feature(name, name))
+        if one.missing.any():
+            parts.append(one.missing)
+            features.append(Feature(f"{name}[{NO_VALUE}]", name, NO_VALUE, "known"))
+            words.append(
+                f"{name}: {int(one.missing.sum()):,} missing cells have the mean of the others, "
+                f"{known.mean():.6g}, and 1 in {name}[{NO_VALUE}]"
+            )
+    if constant:
+        words.append(f"left out, for they are constant: {', '.join(constant)}")
+    rows = len(next(iter(columns.values())).values) if columns else 0
+    x = np.column_stack([*parts]).astype(float) if parts else np.zeros((rows, 0))
+    return x, tuple(features), words, problems
+
+
+def _constant(one: CellColumn) -> str:
+    return one.levels[0] if one.kind == "text" else f"{one.values[0]:.6g}"
+
+
+def _response(one: CellColumn) -> np.ndarray:
+    """Return numbers as such, and levels as texts."""
+    return one.texts() if one.kind == "text" else one.values
+
+
+def _independent(
+    x: np.ndarray, features: tuple[Feature, ...], intercept: bool
+) -> tuple[np.ndarray, tuple[Feature, ...], list[str]]:
+    """Leave out features that are sums of multiples of features before them, and say so."""
+    if x.shape[1] > limits.MAX_DENSE_DIMENSION:
+        return x, features, []
+    z = x - x.mean(axis=0) if intercept else x
+    z = z / np.sqrt(np.sum(z**2, axis=0))
+    gram = z.T @ z
+    kept: list[int] = []
+    words = []
+    for i, feature in enumerate(features):
+        of = np.linalg.solve(gram[np.ix_(kept, kept)], gram[kept, i])
+        # Of the squares of a feature, the share that the others leave; float32 holds no less.
+        if 1.0 - of @ gram[kept, i] > 1e-10:
+            kept.append(i)
+            continue
+        causes = [features[k].name for k, w in zip(kept, of, strict=True) if abs(w) > 1e-5]
+        words.append(f"left out: {feature.name} is determined by {', '.join(causes)}")
+    return x[:, kept], tuple(features[i] for i in kept), words

@@ -1,0 +1,197 @@
+"""The posterior of rows that are ready: its model, its prior and its groups."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import ewsg_jax as ewsg
+from ewsg_jax.base import checks, limits
+from ewsg_jax.cli.arguments import PlanArguments
+from ewsg_jax.cli.config import ConfigError
+from ewsg_jax.cli.counts import count_regression, overdispersion
+from ewsg_jax.cli.data_file import FileRows
+from ewsg_jax.cli.delimited import shown
+from ewsg_jax.cli.design import Groups
+from ewsg_jax.cli.weights import WeightPrior, with_prior
+from ewsg_jax.datasets import Dataset, Standardisation
+
+
+class Units(NamedTuple):
+    """How weights of the rows that are sampled become those of the file.
+
+    Attributes:
+        scaling: the map of the features.
+        shift: what was subtracted from the response.
+        scale: what it was then divided by.
+        intercept: whether there is a column of ones.
+        num_classes: classes with weights each; 0 if there is one weight for a feature.
+    """
+
+    scaling: Standardisation
+    shift: float
+    scale: float
+    intercept: bool
+    num_classes: int
+
+
+def model_of(
+    arguments: PlanArguments,
+    file_rows: FileRows,
+    data: Dataset,
+    units: Units,
+    classes: Sequence[str],
+) -> tuple[ewsg.Posterior, list[str], np.ndarray]:
+    """Return the posterior, what it is in words, and a start."""
+    groups, kind = file_rows.groups, arguments.model
+    num_groups = 0 if groups is None else len(groups.names)
+    per_weight = [len(classes)] * bool(classes)
+    shape = (data.x.shape[1], *per_weight)
+    num_weights = int(np.prod(shape))
+    size = num_weights + (num_groups + 1 if groups else 0) * (per_weight or [1])[0]
+    if size > limits.MAX_DENSE_DIMENSION and (groups or kind not in OWN_NAME):
+        raise ConfigError(
+            f"{arguments.data} must have fewer groups or levels: {size:,} weights, "
+            f"{num_groups:,} of them of groups, are more than the "
+            f"{limits.MAX_DENSE_DIMENSION:,} that are sampled together"
+        )
+    prior = f"prior N(0, {arguments.prior_scale:.4g}² I)"
+    if arguments.prior_scale == math.inf:
+        prior = "flat prior"
+    words = f"{kind.replace('_', ' ')} regression, {prior} on {num_weights} weights"
+    more = []
+    mean, scale = np.zeros(shape), np.full(shape, arguments.prior_scale)
+    start = np.zeros(shape)
+    if kind not in OWN_NAME and arguments.intercept:
+        start[-1] = mean[-1] = math.log(data.y.mean())
+        words += ", of the intercept around the log of the mean count"
+    of_scale = 1.0
+    if arguments.priors:
+        names = {name: (i, ...) for i, name in enumerate(data.feature_names)}
+        names |= {
+            f"{name}[{of}]": (i, j)
+            for i, name in enumerate(data.feature_names)
+            for j, of in enumerate(classes)
+        }
+        of_scale = _set_priors(arguments, file_rows, units, names, mean, scale)
+        more = [
+            f"prior of {name}: N({p.mean:g}, {p.scale:g}²)" for name, p in arguments.priors.items()
+        ]
+    model = getattr(ewsg.models, f"{kind}_regression", None)
+    if kind == "linear":
+        if arguments.noise_scale is None:
+            noise, origin = _residual_scale(data, groups), "that of the residuals of least squares"
+        else:
+            noise, origin = arguments.noise_scale / units.scale, "as given"
+        posterior = model(noise_scale=noise, prior_scale=arguments.prior_scale)
+        words += f"; noise scale {noise * units.scale:.4g}, {origin}"
+    elif kind in OWN_NAME:
+        posterior = model(prior_scale=arguments.prior_scale)
+    else:
+        alpha = 0.0
+        if kind == "negative_binomial":
+            alpha, said = _overdispersion(arguments, data, groups)
+            words += said
+        posterior = count_regression(alpha)
+    if groups is None and not arguments.priors and kind in OWN_NAME:
+        return posterior, [words], start
+    if groups is not None:
+        scale_words = f"N(0, {of_scale * units.scale:.4g}²)"
+        more.append(
+            f"an intercept for each of {num_groups:,} groups of {groups.name}, whose sd has the "
+            f"prior |{scale_words}|"
+        )
+        below = np.zeros((num_groups + 1, *per_weight))
+        start = np.concatenate([start, below])
+    precision = np.where(np.isinf(scale), 0.0, np.square(scale) ** -1.0)
+    listed = tuple(mean.ravel().tolist()), tuple(precision.ravel().tolist())
+    weight_prior = WeightPrior(*listed, num_groups, of_scale**-2.0)
+    return with_prior(posterior, weight_prior, f"{kind}_regression(…)"), [words, *more], start
+
+
+OWN_NAME = ("logistic", "softmax", "linear")
+"""Models that the library has ready."""
+
+
+def _set_priors(
+    arguments: PlanArguments,
+    file_rows: FileRows,
+    units: Units,
+    names: dict[str, tuple],
+    mean: np.ndarray,
+    scale: np.ndarray,
+) -> float:
+    """Write the priors of `[plan.priors]` to those of the weights, and return that of the groups'
+    scale.
+
+    A name is that of a weight, or of a column with all its levels; the intercept's is the prior of
+    a row of average features.
+    """
+    factor = np.append(units.scaling.factor, 1.0) * units.scale
+    of_scale = 1.0
+    by_column: dict[str, list[int]] = {}
+    for i, feature in enumerate(file_rows.features):
+        by_column.setdefault(feature.column, []).append(i)
+    groups = f"sd of {file_rows.groups.name}" if file_rows.groups else None
+    # Those of a column first, so that one of its levels may have its own.
+    for name, prior in sorted(arguments.priors.items(), key=lambda item: item[0] in names):
+        if name == groups:
+            of_scale = prior.scale / units.scale
+            continue
+        if name in names:
+            places = [names[name]]
+        elif name in by_column:
+            places = [(i, ...) for i in by_column[name]]
+        else:
+            known = [*names, *by_column, *([groups] if groups else [])]
+            hint = checks.nearest(name, known) or f"; known are {shown(known)}"
+            raise ConfigError(f"plan.priors must name columns or weights; got {name!r}{hint}")
+        for place in places:
+            at = place[0]
+            is_intercept = arguments.intercept and at == len(mean) - 1
+            mean[place] = (prior.mean - units.shift * is_intercept) / factor[at]
+            scale[place] = prior.scale / factor[at]
+    return of_scale
+
+
+def _overdispersion(
+    arguments: PlanArguments, data: Dataset, groups: Groups | None
+) -> tuple[float, str]:
+    """Return the overdispersion of counts, and where it is from."""
+    if arguments.dispersion is not None:
+        return arguments.dispersion, f"; overdispersion {arguments.dispersion:.4g}, as given"
+    x = data.x
+    if groups is not None:
+        x = np.column_stack([x, np.eye(len(groups.names))[groups.numbers]])
+    scale = min(arguments.prior_scale, 1e3)
+    alpha = overdispersion(x.astype(float), data.y.astype(float), scale**-2.0)
+    if not alpha:
+        return 0.0, "; no overdispersion, by maximum likelihood: counts vary as Poisson's"
+    return (
+        alpha,
+        f"; overdispersion {alpha:.4g}, by maximum likelihood (variance μ + {alpha:.4g} μ²)",
+    )
+
+
+def _residual_scale(data: Dataset, groups: Groups | None = None) -> float:
+    """Return the standard deviation of the residuals of least squares; raise if there are none."""
+    x, y = data.x.astype(float), data.y.astype(float)
+    num_groups = 0
+    if groups is not None:
+        # Each group has its own mean.
+        num_groups = len(groups.names)
+        size = np.bincount(groups.numbers)
+        means = [np.bincount(groups.numbers, column) / size for column in (y, *x.T)]
+        y = y - means[0][groups.numbers]
+        x = x - np.stack(means[1:], axis=1)[groups.numbers]
+    weights, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
+    freedom = data.num_rows - int(rank) - num_groups
+    left = float(np.sum((y - x @ weights) ** 2))
+    # A line that fits exactly: a noise scale of rounding errors would follow.
+    if freedom < 1 or left <= 1e-12 * float(np.sum(data.y**2)):
+        raise ConfigError(
+            f"--noise-scale is missing: least squares leave no residuals of {data.num_rows} rows "
+            f"and {data.x.shape[1]} weights that could say it"
+        )
+    return math.sqrt(left / freedom)
