@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ELSEWHERE = {
     "tqdm": "used where it is there",
+    "numpyro": "imported by its bridge when that is called",
     "PIL": "comes with matplotlib",
     "typing_extensions": "for type checkers, which bring it",
 }
@@ -124,6 +125,8 @@ USES = {
     "load": ("sklearn", tuple, lambda _: ewsg.datasets.load("breast_cancer")),
     "cluster": ("sklearn", tuple, lambda _: ewsg.cluster(DATA, 2)),
     "nuts": ("blackjax", tuple, lambda _: ewsg.nuts(MODEL, 0.1)),
+    "from_numpyro": ("numpyro", tuple, lambda _: ewsg.from_numpyro(lambda: None)),
+    "numpyro_kernel": ("numpyro", tuple, lambda _: ewsg.numpyro_kernel(MODEL)),
     "Parquet": ("pyarrow", None, streamed),
 }
 

@@ -16,6 +16,7 @@ EXTRAS = {
     "pyarrow": ("pyarrow", "parquet"),
     "flax": ("flax", "networks"),
     "blackjax": ("BlackJAX", "nuts"),
+    "numpyro": ("NumPyro", "numpyro"),
 }
 """What each is called, and the extra that installs it. (tqdm, of the extra progress, is used if it
 is installed.)

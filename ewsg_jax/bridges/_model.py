@@ -87,12 +87,14 @@ class BridgedModel:
             ValueError: the draws are no such positions.
 
         Example:
-            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> import jax.numpy as jnp, ewsg_jax as ewsg
             >>> from ewsg_jax.bridges import BridgedModel
             >>> model = BridgedModel(
-            ...     ewsg.models.gaussian_location(),
+            ...     ewsg.Posterior(
+            ...         lambda p, y: p["log_rate"] - jnp.exp(p["log_rate"]) * y, lambda p: 0.0
+            ...     ),
             ...     {"log_rate": jnp.zeros(())},
-            ...     jnp.ones((3, 1)),
+            ...     jnp.ones(3),
             ...     sites=lambda position: {"rate": jnp.exp(position["log_rate"])},
             ...     predictive=lambda key, values: values,
             ... )

@@ -1,0 +1,87 @@
+"""NumPyro's own potential of twenty models, and its gradient, in float64."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpyro import handlers
+from numpyro.infer.util import potential_energy
+
+import ewsg_jax as ewsg
+from tests.bridges import numpyro_models as models
+
+POSITIONS = 5
+ACCURACY = 1e-9
+"""Relative difference of potentials and gradients in float64."""
+
+
+def theirs(name):
+    """NumPyro's potential, of a model with a subsampled plate on all its rows."""
+    model, arguments = models.MODELS[name]
+    model = handlers.seed(model, 0)
+    if name == "subsampled":
+        model = handlers.substitute(model, {"N": jnp.arange(models.N)})
+    constants = {
+        site: value["value"]
+        for site, value in handlers.trace(model).get_trace(*arguments).items()
+        if value["type"] == "param"
+    }
+    return lambda p: potential_energy(handlers.substitute(model, constants), arguments, {}, p)
+
+
+def bridged(name, **options):
+    model, arguments = models.MODELS[name]
+    rows = {"rows": "all"} if name in models.ONE_DATUM else {}
+    return ewsg.from_numpyro(model, *arguments, **rows | options)
+
+
+def places(model, count=POSITIONS):
+    random = np.random.default_rng(3)
+    return jax.tree.map(lambda x: x + 0.5 * random.normal(size=(count, *x.shape)), model.position)
+
+
+@pytest.mark.filterwarnings("ignore:subsample_size does not match")
+@pytest.mark.usual_parameters("hierarchy", "two sites")
+@pytest.mark.parametrize("name", models.MODELS)
+def test_the_potential_and_its_gradient_are_numpyros(name):
+    with jax.enable_x64(True):
+        model = bridged(name)
+        at = places(model)
+        found, wanted = (
+            jax.jit(jax.vmap(jax.value_and_grad(function)))(at)
+            for function in (lambda p: model.posterior.potential(p, model.data), theirs(name))
+        )
+        for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            assert mine.dtype == np.float64
+            np.testing.assert_allclose(
+                mine, other, rtol=ACCURACY, atol=ACCURACY * max(1, np.abs(wanted[0]).max())
+            )
+
+
+def test_there_are_twenty_models_and_more():
+    assert len(models.MODELS) >= 20
+
+
+@pytest.mark.filterwarnings("ignore:subsample_size does not match")
+@pytest.mark.usual_parameters("subsampled", "condition")
+@pytest.mark.parametrize("name", [name for name in models.MODELS if name not in models.ONE_DATUM])
+def test_the_rows_of_a_batch_add_up_to_all(name):
+    """In an order of their own, and each by itself."""
+    model = bridged(name)
+    assert ewsg.rows.num_rows(model.data) == models.N
+    position = jax.tree.map(lambda x: x[0], places(model, 1))
+    position = jax.tree.map(jnp.float32, position)
+    whole = model.posterior.log_likelihoods(position, model.data)
+    numbers = np.random.default_rng(0).permutation(models.N)[:7]
+    some = jax.tree.map(lambda x: x[numbers], model.data)
+    np.testing.assert_allclose(
+        model.posterior.log_likelihoods(position, some), whole[numbers], rtol=1e-4, atol=1e-5
+    )
+    gradient, _ = ravel_pytree(model.posterior.gradient(position, model.data))
+    batches = [
+        ravel_pytree(model.posterior.batch_gradient(position, model.data, jnp.arange(k, k + 8)))[0]
+        for k in (0, 8, 16)
+    ]
+    prior, _ = ravel_pytree(model.posterior.prior_gradient(position))
+    np.testing.assert_allclose(sum(batches) / 3 + prior, gradient, rtol=1e-3, atol=1e-3)
