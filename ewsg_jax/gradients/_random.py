@@ -202,7 +202,7 @@ def random(
     if num_evaluations is not None:
         checks.integer("num_evaluations", num_evaluations)
     return Random(
-        posterior=posterior or RandomPotential(OfNoRow(function), log_prior or flat_prior),
+        posterior=posterior or RandomPotential(OfNoRow(function, returns), log_prior or flat_prior),
         function=function,
         returns=returns,
         num_evaluations=num_evaluations,
@@ -295,6 +295,19 @@ def random_likelihood(
         posterior=RandomPotential(OfKeyed(log_likelihood), log_prior),
         law=sampling_scheme(batch_size, replace, rows),
     )
+
+
+def fresh(posterior: RandomPotential[P], batch_size: int) -> GradientEstimator[P]:
+    """Return an estimator of a random potential's gradient.
+
+    Args:
+        posterior: what stands for the potential.
+        batch_size: the rows of a batch, if it is a sum over rows with keys.
+    """
+    of_rows: Any = getattr(posterior.log_likelihood, "function", None)
+    if isinstance(of_rows, OfNoRow):
+        return Random(posterior=posterior, function=of_rows.function, returns=of_rows.returns)
+    return RandomLikelihood(posterior=posterior, law=sampling_scheme(batch_size, True, "random"))
 
 
 def _check_arguments(

@@ -16,6 +16,7 @@ from ewsg_jax.base.typing import Data, Position
 from ewsg_jax.model_checks.coordinate_gradients import ULPS, coordinates, suspects
 from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.random import known
 from ewsg_jax.rows._spread import Spread
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.row_subsets import evenly
@@ -43,13 +44,14 @@ TIMES_ERROR = 10.0
 """How many times the error of the rule, and that of rounding, a difference must be."""
 
 
-def num_compared(layout: Layout, data: Data) -> int:
+def num_compared(posterior: Posterior, layout: Layout, data: Data) -> int:
     """Return along how many coordinates gradients are compared with values: all, or 512 if there
-    are more; 0 if they are not compared, as with rows on several devices or in half precision.
+    are more; 0 if they are not compared, as with rows on several devices, in half precision or of
+    a random potential.
     """
     digits = max(float(jnp.finfo(dtype).eps) for dtype in layout.dtypes)
     # float32 has 1.2e-7, bfloat16 8e-3.
-    if isinstance(data, Spread) or digits > 1e-6:
+    if isinstance(data, Spread) or digits > 1e-6 or known(posterior) is None:
         return 0
     return len(coordinates(layout.size))
 
@@ -67,7 +69,7 @@ def wrong_gradient(
         names: a name for each coordinate; empty for its number.
         data: all n rows, of which some are used; rows on several devices are not compared.
     """
-    if not num_compared(layout, data):
+    if not num_compared(posterior, layout, data):
         return []
     subset = SomeRows.of(posterior, layout, data)
     chosen = flat[evenly(len(flat), 2 * NUM_LINES)]

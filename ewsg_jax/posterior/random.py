@@ -6,7 +6,7 @@ whatever asks for a value, or for the gradient of a row, is refused in one sente
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 
@@ -19,8 +19,9 @@ KEY_WORDS = 2
 """The 32-bit words of such a key."""
 NO_VALUES = (
     "posterior must have values that can be evaluated; got a random potential, of which estimates "
-    "alone are known: run its kernel, and give gradients.random(…, posterior=…) the posterior "
-    "whose potential is the mean, if there is one, which plan, find_mode, forecast and check take"
+    "alone are known: run its kernel, check the draws, and give gradients.random(…, posterior=…) "
+    "the posterior whose potential is the mean, if there is one, which plan, find_mode and "
+    "forecast take"
 )
 
 
@@ -62,9 +63,11 @@ class OfNoRow:
 
     Attributes:
         function: `function(key, position, data)`, by which it is known.
+        returns: whether it returns the potential or its gradient; None: by its shape.
     """
 
     function: Callable[[jax.Array, Any, Data], Any]
+    returns: Literal["potential", "gradient"] | None = None
 
     def __call__(self, position: Position, datum: Data) -> Array:
         """Raise that there is no log likelihood of a row."""

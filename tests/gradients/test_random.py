@@ -225,6 +225,33 @@ def test_a_forecast_measures_the_noise_by_repeats():
     np.testing.assert_allclose(*ratios, rtol=0.05)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("width", [1.0, 1.4])
+@pytest.mark.parametrize("kind", ["random", "likelihood with a key"])
+def test_a_check_finds_wrong_draws_by_two_keys_a_draw(kind, width):
+    """Exact draws of the target of the mean, and wider ones."""
+    n = 40
+    data = np.random.default_rng(7).normal(size=(n, 2)).astype(np.float32)
+
+    def of_rows(key, mean, data):
+        rows = data[jax.random.randint(key, (10,), 0, n)]
+        return 0.5 * jnp.sum(mean**2) + n / 10 * 0.5 * jnp.sum((rows - mean) ** 2)
+
+    estimator, variance = ewsg.gradients.random(of_rows), 1 / (n + 1)
+    if kind != "random":
+        estimator = ewsg.gradients.random_likelihood(
+            dropout, lambda w: -0.5 * jnp.sum(w**2), batch_size=10
+        )
+        # E ½(x − m w)² = ¼ x² + ¼ (x − w)² for each coordinate: half of the rows count.
+        variance = 1 / (n / 2 + 1)
+    center = data.sum(0) * (variance if kind == "random" else variance / 2)
+    normals = np.random.default_rng(8).normal(size=(4, 2_000, 2))
+    draws = (center + width * np.sqrt(variance) * normals).astype(np.float32)
+    report = ewsg.check(jax.random.key(0), draws, estimator.posterior, data)
+    assert report.outcome == ("right" if width == 1 else "wrong")
+    np.testing.assert_allclose(report.sd_ratio, width, rtol=0.06)
+
+
 def test_what_needs_values_is_refused():
     estimator = ewsg.gradients.random(potential)
     for call in (

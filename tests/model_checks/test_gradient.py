@@ -185,7 +185,7 @@ def test_a_report_says_of_how_many_coordinates_values_were_compared():
     assert len(set(coordinates(d))) == 512
     assert max(coordinates(d)) < d
     coarse = draws_of(jnp.asarray(draws, jnp.bfloat16), None, 1_000)
-    assert num_compared(coarse.layout, rows) == 0
+    assert num_compared(posterior, coarse.layout, rows) == 0
 
 
 def test_a_run_by_a_wrong_gradient_is_wrong_though_its_identities_hold():

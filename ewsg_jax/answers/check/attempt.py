@@ -42,6 +42,7 @@ from ewsg_jax.model_checks.precision import lost_to_rounding
 from ewsg_jax.model_checks.support import outside_by_batches
 from ewsg_jax.model_checks.support_structure import can_end
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.random import known
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples, mean_of, sd_of
@@ -136,6 +137,8 @@ def checked_gradients(
     if not first.is_finite and not isinstance(request.data, spread.Spread):
         # If the data are the reason, the error names them.
         checks.finite("data", request.data)
+        if known(request.posterior) is None:
+            first.check()
         lost = draws.position(draws.flat[np.argmin(np.isfinite(first.mean).all(1))])
         first.check("; ".join(map(str, lost_to_rounding(request.posterior, lost, request.data))))
     first.check()
@@ -170,6 +173,8 @@ def support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[
     gradient.
     """
     posterior, data = request.posterior, request.data
+    if known(posterior) is None:
+        return []  # without values none is known to be 0
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
     if not any(ends):
         return []

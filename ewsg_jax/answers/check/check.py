@@ -34,6 +34,7 @@ from ewsg_jax.model_checks.gradient import num_compared, wrong_gradient
 from ewsg_jax.model_checks.likelihood_size import odd_size
 from ewsg_jax.model_checks.spacing import coarse_numbers
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
+from ewsg_jax.posterior.random import known
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.run.samples import Samples
@@ -211,7 +212,7 @@ def check(
             *report.findings,
             *(_model_findings(request, report) if of is None else ()),
         ),
-        num_compared=report.num_compared or num_compared(report.draws.layout, placed),
+        num_compared=report.num_compared or num_compared(posterior, report.draws.layout, placed),
         num_steps=int(np.ptp(samples.step)) if isinstance(samples, Samples) else 0,
     )
     if kernel is None:
@@ -251,6 +252,8 @@ def _model_findings(request: CheckRequest, report: Report) -> list[Finding]:
     """Return what is wrong with the model by its values at the draws, and at the corrected mean."""
     draws, corrected = report.draws, report.moments
     findings = coarse_numbers(draws.layout, corrected.mean, corrected.sd, draws.names)
+    if known(request.posterior) is None:
+        return findings  # the others ask for its values
     covariance = report.moments.covariance
     if report.corrected is not None and covariance is not None:
         mean, tempered = report.moments.mean, covariance / request.temperature

@@ -14,7 +14,9 @@ from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.compiling import QUICK, run
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients._protocol import GradientEstimator, no_weight
+from ewsg_jax.gradients._random import fresh
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.posterior.random import RandomPotential
 from ewsg_jax.rows import leverage
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._spread import DATA, Spread
@@ -87,11 +89,17 @@ def fresh_gradients(
     """
     parts = data.mesh.shape[DATA] if isinstance(data, Spread) else 1
     # Data over devices know n of all; each device holds a part.
+    estimator: GradientEstimator
     n, count = data.total if isinstance(data, Spread) else num_rows(data), len(draws.flat)
     # The mean of the draws is near the mode, where a control variate's noise is least.
     center = draws.position(draws.flat.mean(0))
-    if n <= settings.FULL_DATA_BATCHES * batch_size:
-        estimator: GradientEstimator = gradients.full(posterior)
+    if isinstance(posterior, RandomPotential):
+        # Two keys at each draw: their mean is the gradient of the mean.
+        estimator = fresh(posterior, -(-batch_size // 2))
+        per_estimate = estimator.evaluations(data).per_step
+        num_batches, at_once, cost = 2, per_estimate, 2.0 * count * per_estimate / n
+    elif n <= settings.FULL_DATA_BATCHES * batch_size:
+        estimator = gradients.full(posterior)
         num_batches, at_once, cost = 1, min(n, CHUNK_SIZE), float(count)
     else:
         # Each part of the data has its share.

@@ -108,7 +108,7 @@ def attempt_of_function(request: CheckRequest, number: int, max_draws: int) -> R
         explained = np.maximum(explained, correction.explained(of_draws.flat))
     findings += _not_known(names, identities.order, explained)
     report = _report(request, of_draws, scores, moments, fresh.data_passes, findings)
-    return replace(report, num_compared=num_compared(draws.layout, request.data))
+    return replace(report, num_compared=num_compared(request.posterior, draws.layout, request.data))
 
 
 def _explained(identities: OfFunctions) -> np.ndarray:

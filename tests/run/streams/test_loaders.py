@@ -141,6 +141,7 @@ def test_a_budget_in_passes_and_other_records(x64):
     np.testing.assert_allclose(samples.moments.mean, plain[:, 6::3].mean(1), rtol=1e-5)
 
 
+@pytest.mark.usual_parameters("iterator")
 @pytest.mark.parametrize("kind", ["loader", "iterator"])
 def test_runs_continue(kind):
     """A loader from its beginning, an iterator from where it is."""
@@ -178,6 +179,18 @@ def test_a_run_that_ended_early_resumes(tmp_path, kind):
         batches = itertools.islice(forever(batches), 13, None)
     rest = ewsg.resume(path, None, kernel=kernel, batches=batches)
     np.testing.assert_array_equal(rest.draws, whole.draws)
+
+
+@pytest.mark.full
+def test_samples_of_a_file_know_their_state_by_one_batch(tmp_path):
+    kernel = kernel_of(19)
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 9, batches=Loader(FEW, 4))
+    samples.save(tmp_path / "run.npz")
+    loaded = ewsg.load(tmp_path / "run.npz", kernel=kernel, data=FEW[:4])
+    np.testing.assert_array_equal(loaded.state.position, samples.state.position)
+    rest = ewsg.sample(KEY, kernel, None, None, 3, state=loaded.state, batches=Loader(FEW, 4))
+    whole = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 12, batches=Loader(FEW, 4))
+    np.testing.assert_array_equal(rest.draws, whole.draws[:, 9:])
 
 
 def test_no_batch_is_read_beyond_the_last_step():
@@ -246,6 +259,7 @@ def test_a_grid_of_step_sizes_runs_on_one_loader():
         np.testing.assert_allclose(of_one.draws, alone.draws, rtol=1e-6)
 
 
+@pytest.mark.usual_parameters("at another point")
 @pytest.mark.parametrize(
     "dynamics",
     [
