@@ -6,18 +6,23 @@ outputs that are stored in them; the tests run them.
 """
 
 import ast
+import copy
 import inspect
 import json
 import re
 import sys
 import textwrap
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docutils.nodes import document
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.domains.python import PyObject
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
@@ -61,6 +66,7 @@ python_maximum_signature_line_length = 72
 autodoc_member_order = "bysource"
 autodoc_default_options = {"member-order": "bysource"}
 napoleon_use_ivar = True
+python_use_unqualified_type_names = True
 napoleon_attr_annotations = False  # `docstring_as_rst` has them as they are written
 napoleon_use_rtype = False
 copybutton_prompt_text = r">>> |\.\.\. "
@@ -95,6 +101,11 @@ WRITTEN_BY_CALLERS = {
     "Evaluations",
 }
 """Classes that are made by their own name. Others are returned, and have no signature here."""
+TYPES = "ewsg_jax.base.typing"
+NAMED_TYPES = ("Key", "Data", "Position", "PyTree", "Hyperparameter", "Array", "Scalar", "Memory")
+"""Types that the page of the API describes."""
+OTHER_TYPES = {"Corrected": "ewsg_jax.answers.check.report.Corrected"}
+"""Where classes are that are no public names."""
 PARAGRAPHS = ("Update", "Target", "Bias", "Cost", "When", "Hazard", "Source")
 """What the docstring of a method says in a paragraph each, before its arguments."""
 
@@ -131,7 +142,7 @@ def _fields(node: ast.ClassDef) -> str:
     for field in node.body:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
-        annotation, default = ast.unparse(field.annotation), field.value
+        annotation, default = qualified(field.annotation), field.value
         if annotation == "KW_ONLY":
             arguments.append("*")
         if field.target.id.startswith("_"):
@@ -165,8 +176,40 @@ def signature_as_written(
         and arguments.args[0].arg in ("self", "cls")
     ):
         arguments = ast.arguments(**{**vars(arguments), "args": arguments.args[1:]})
-    returned = None if what == "class" or node.returns is None else ast.unparse(node.returns)
-    return f"({ast.unparse(arguments)})", returned
+    returned = None if what == "class" or node.returns is None else qualified(node.returns)
+    return f"({qualified(arguments)})", returned
+
+
+@cache
+def types() -> dict[str, str]:
+    """Return where each type that a signature may name is described, by the name it has there."""
+    named = {name.rpartition(".")[2]: name for name in sorted(public_names(), reverse=True)}
+    classes = {short: name for short, name in named.items() if short[:1].isupper()}
+    return classes | {name: f"{TYPES}.{name}" for name in NAMED_TYPES} | OTHER_TYPES
+
+
+def qualified(node: ast.AST) -> str:
+    """Return annotations as they are written, with types by the names under which they are found."""
+
+    class Names(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.AST:
+            return ast.Name(types().get(name.id, name.id))
+
+        def visit_Constant(self, constant: ast.Constant) -> ast.AST:
+            # A name in quotes, which is defined further below in its file.
+            is_name = isinstance(constant.value, str) and constant.value.isidentifier()
+            return self.visit_Name(ast.Name(constant.value)) if is_name else constant
+
+    def of(annotation: ast.expr | None) -> ast.expr | None:
+        return None if annotation is None else Names().visit(copy.deepcopy(annotation))
+
+    if not isinstance(node, ast.arguments):
+        return ast.unparse(of(node))  # type: ignore[arg-type]
+    node = copy.deepcopy(node)
+    for one in (*node.posonlyargs, *node.args, *node.kwonlyargs, node.vararg, node.kwarg):
+        if one is not None:
+            one.annotation = of(one.annotation)
+    return ast.unparse(node)
 
 
 def docstring_as_rst(
@@ -190,6 +233,11 @@ def docstring_as_rst(
     lines[:] = out
 
 
+def linked(annotation: ast.expr) -> str:
+    """Return the type of an attribute, which links to where it is described, by its short name."""
+    return re.sub(r"\bewsg_jax\.", "~ewsg_jax.", qualified(annotation))
+
+
 def _with_types(text: str, node: ast.AST | None) -> str:
     """Return a docstring whose attributes have the types that the class has for them."""
     head, heading, attributes = text.partition("\nAttributes:\n")
@@ -197,7 +245,7 @@ def _with_types(text: str, node: ast.AST | None) -> str:
         return text
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            name, kind = field.target.id, ast.unparse(field.annotation)
+            name, kind = field.target.id, linked(field.annotation)
             attributes = re.sub(
                 rf"^(    {name}):", lambda m, k=kind: f"{m[1]} ({k}):", attributes, flags=re.M
             )
@@ -235,6 +283,94 @@ def names_without_a_page(app: Sphinx, env: BuildEnvironment) -> None:
         logging.getLogger(__name__).warning(
             "public names without an entry on a page of docs/api: %s", ", ".join(sorted(missing))
         )
+
+
+ENTRY = re.compile(
+    r"^\.\. (?:auto\w+|py:data|py:module):: (\S+)((?:\n +\S.*|\n(?= *\n +\S))*)", re.M
+)
+"""An entry of a page of the API, with what is indented below it."""
+
+
+def links_to_names(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Make links to a name on a page of the API links to that name, of which MyST knows nothing."""
+    link = r"\[`([^`]+)`\]\((?:[\w./]*/)?api/\w+\.md#(ewsg_jax\.[\w.]+)\)"
+    source[0] = re.sub(link, r"{py:obj}`\1 <\2>`", source[0])
+
+
+HEAD = ("| name | what |", "| --- | --- |")
+
+
+def tables_of_names(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Begin each page of the API with a table of its names, and their index with that of all."""
+    folder, _, page = docname.rpartition("/")
+    if folder != "docs/api":
+        return
+    text = source[0]
+    if page != "index":
+        place = re.search(r"^(## |```\{)", text, re.M)
+        assert place is not None
+        rows = [*HEAD, *names_of(text)]
+        source[0] = text[: place.start()] + "\n".join(rows) + "\n\n" + text[place.start() :]
+        return
+    rows = [*HEAD]
+    for listed in re.findall(
+        r"^(\w+)$", "".join(re.findall(r"```\{toctree\}.*?```", text, re.S)), re.M
+    ):
+        other = (ROOT / folder / f"{listed}.md").read_text(encoding="utf-8")
+        rows += [
+            f"| **[{other.splitlines()[0].removeprefix('# ')}]({listed}.md)** | |",
+            *names_of(other),
+        ]
+    source[0] = text.replace("```{toctree}", "\n".join(rows) + "\n\n```{toctree}", 1)
+
+
+def names_of(text: str) -> list[str]:
+    """Return a row of a table for each entry of a page: its name, and what it is in one sentence."""
+    rows, room = [], "ewsg_jax"
+    for entry in ENTRY.finditer(text):
+        name, below = entry.groups()
+        if entry[0].startswith(".. py:module"):
+            room = name
+            continue
+        if entry[0].startswith(".. py:data"):
+            name = name if name.startswith("ewsg_jax") else f"{room}.{name}"
+            words = [line.strip() for line in below.splitlines() if ":type:" not in line]
+            summary = " ".join(filter(None, words))
+        else:
+            summary = first_paragraph(name)
+        sentence = re.split(r"(?<=[.:]) ", summary, maxsplit=1)[0].rstrip(".:").replace("|", "\\|")
+        short = name.removeprefix("ewsg_jax.").removeprefix("answers.check.report.")
+        rows.append(f"| {{py:obj}}`{short} <{name}>` | {sentence} |")
+    return rows
+
+
+def first_paragraph(name: str) -> str:
+    """Return the first paragraph of a docstring, in one line."""
+    thing: Any = ewsg_jax
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part)
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def words_of_other_libraries() -> Iterator[tuple[str, str, str]]:
+    """Yield each word of the glossary's last table, with the page and the place that it leads to."""
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    for words, here in re.findall(r"^\| (.*?) \| (.*) \|$", text.split("| --- | --- |")[1], re.M):
+        target = re.search(r"\]\(([^)#]+)#?([^)]*)\)", here)
+        assert target is not None, here
+        page = (ROOT / "docs" / target[1]).resolve().relative_to(ROOT).with_suffix("").as_posix()
+        for word in words.split(", "):
+            yield word, page, target[2]
+
+
+def words_in_search(app: Sphinx, doctree: document) -> None:
+    """Let the search find a page by words that other libraries have for what it is about."""
+    entries = [
+        ("single", word, place, "main", None)
+        for word, page, place in words_of_other_libraries()
+        if page == app.env.current_document.docname
+    ]
+    doctree += addnodes.index(entries=entries)
 
 
 def leave_out_of_search(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -278,9 +414,15 @@ def front_door(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect what is above."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon
     app.connect("source-read", pictures_of_notebooks)
+    app.connect("source-read", links_to_names)
+    app.connect("source-read", tables_of_names)
     app.connect("env-updated", leave_out_of_search)
+    app.connect("doctree-read", words_in_search)
     app.connect("env-check-consistency", names_without_a_page)
     app.connect("build-finished", front_door)

@@ -3,6 +3,7 @@
 import functools
 import http.server
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -97,6 +98,85 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
         assert re.search(rf"\b{name}\b", index)
     inventory = (site / "objects.inv").read_bytes()
     assert inventory.startswith(b"# Sphinx inventory")
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("PyMC", "docs/api/bridges"),
+        ("DataLoader", "docs/streams"),
+        ("deep ensemble", "docs/recipes"),
+        ("tutorial", "docs/get_started"),
+        ("quickstart", "notebooks/quickstart"),
+        ("warmup", "docs/plan"),
+        ("WAIC", "docs/runs"),
+        ("vmap", "docs/loops"),
+        ("scan", "docs/loops"),
+        ("learning coefficient", "docs/recipes"),
+        ("BlackJAX", "notebooks/from_blackjax"),
+    ],
+)
+def test_the_search_knows_the_words_of_other_libraries(site: Path, words: str, page: str) -> None:
+    """The whole of a main entry of the index counts 100, a title at most 16."""
+    text = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    ((number, place, is_main),) = index["indexentries"][words.lower()]
+    assert index["docnames"][number] == page
+    assert is_main
+    names = Page(site / f"{page}.html").names
+    assert place in ("", *names)
+
+
+def entries_of(text: str) -> list[str]:
+    """The names that a page of the API describes, but for members and types."""
+    return re.findall(r'<dt class="sig[^"]*" id="(ewsg_jax(?:\.[a-z]\w*)*\.\w+)"', text)
+
+
+def test_pages_of_the_api_begin_with_a_table_of_their_names(site: Path) -> None:
+    """One line each, which links to the entry; the index has those of all pages."""
+    index = (site / "docs/api/index.html").read_text(encoding="utf-8")
+    of_all = set(re.findall(r'href="\w+\.html#(ewsg_jax[.\w]+)"', index.split("<table")[1]))
+    for path in sorted((site / "docs/api").glob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        if path.stem == "index":
+            continue
+        table = text.split("<table")[1].split("</table>")[0]
+        assert text.index("<table") < text.index('<dt class="sig')
+        rows = table.split("<tr")[2:]
+        names = [re.findall(r'href="#(ewsg_jax[.\w]+)"', row)[0] for row in rows]
+        assert names
+        assert set(names) <= set(entries_of(text))
+        assert set(names) <= of_all
+        for row in rows:
+            said = re.sub("<[^>]+>", "", row.split("<td>")[2]).strip()
+            assert 5 < len(said) < 120
+    public = {f"ewsg_jax.{name}" for name in dir(ewsg) if not name.startswith("_")}
+    assert public - {f"ewsg_jax.{room}" for room in ewsg._ROOMS} <= of_all
+
+
+def test_the_tables_of_methods_fit_and_link(site: Path) -> None:
+    tables = (site / "docs/methods.html").read_text(encoding="utf-8").split("<table")[1:]
+    for table in tables:
+        head, *rows = table.split("</table>")[0].split("<tr")[1:]
+        assert head.count("<th") <= 5
+        assert len(rows) == len(ewsg.METHODS)
+        for name, row in zip(ewsg.METHODS, rows, strict=True):
+            assert f'href="api/methods.html#ewsg_jax.{name}"' in row
+    assert len(tables) == 2
+
+
+def test_signatures_link_their_types_and_attributes_are_called_so(site: Path) -> None:
+    text = (site / "docs/api/three_calls.html").read_text(encoding="utf-8")
+    signature = text.split('id="ewsg_jax.plan"')[1].split("</dt>")[0]
+    for name, kind in {"key": "Key", "posterior": "Posterior", "data": "Data"}.items():
+        argument = signature.split(f'<span class="pre">{name}</span>')[1].split("</dd>")[0]
+        assert re.search(rf'<a class="reference internal" href="[^"]+"[^>]*>.*{kind}', argument)
+    pages = {path: path.read_text(encoding="utf-8") for path in (site / "docs/api").glob("*.html")}
+    assert not [path.name for path, text in pages.items() if ">Variables<" in text]
+    assert ">Attributes<" in text
+    warns = pages[site / "docs/api/kernel.html"].split('id="ewsg_jax.kernel"')[1]
+    warns = warns.split(">Warns<")[1].split("</dd>")[0]
+    assert warns.count("<strong>") == warns.count("<p>") == 1
 
 
 def test_nothing_links_to_a_home_that_is_not_known(pages: dict[Path, Page]) -> None:

@@ -12,25 +12,41 @@ from benchmarks.pages.generated import as_table
 ROOT = Path(__file__).parents[2]
 
 
-def table() -> str:
-    """Return the Markdown table of all methods."""
-    heads = ["name", "what", "dynamics", "estimator", "bias", "∇Vᵢ per step", "memory", "source"]
+def costs() -> str:
+    """Return the Markdown table of what each method is, and what it costs."""
+    heads = ["name", "what", "bias", "∇Vᵢ per step", "memory"]
+    return as_table(
+        heads,
+        (
+            [linked("methods", f"ewsg_jax.{name}"), m.title, m.bias, m.evaluations, m.memory]
+            for name, m in ewsg.METHODS.items()
+        ),
+    )
+
+
+def parts() -> str:
+    """Return the Markdown table of the parts of each method, and where it is from."""
     rows = []
     for name, m in ewsg.METHODS.items():
-        dynamics = ", ".join(f"`{d}`" for d in m.dynamics)
-        rows.append(
-            [
-                f"`{name}`",
-                m.title,
-                dynamics,
-                f"`{m.estimator}`",
-                m.bias,
-                m.evaluations,
-                m.memory,
-                m.source,
-            ]
+        dynamics = (
+            linked("dynamics", f"ewsg_jax.dynamics.{d}")
+            if hasattr(ewsg.dynamics, d)
+            else linked("dynamics", "ewsg_jax.dynamics.splitting_scheme", d)
+            for d in m.dynamics
         )
-    return as_table(heads, rows)
+        # `exponentially_weighted(uniform)`: each of both; "none" is no estimator.
+        estimators = (
+            linked("gradients", f"ewsg_jax.gradients.{e}") if hasattr(ewsg.gradients, e) else e
+            for e in m.estimator.rstrip(")").split("(")
+        )
+        row = [linked("methods", f"ewsg_jax.{name}"), ", ".join(dynamics), " of ".join(estimators)]
+        rows.append([*row, m.source])
+    return as_table(["name", "dynamics", "estimator", "source"], rows)
+
+
+def linked(page: str, target: str, name: str | None = None) -> str:
+    """Return the name of something that a page of the API describes, as a link to it."""
+    return f"[`{name or target.rpartition('.')[2]}`](api/{page}.md#{target})"
 
 
 def documents() -> dict[Path, str]:
@@ -50,7 +66,8 @@ n rows, d parameters, b batch size, M chain length, h step size, K steps between
 stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
 
 """
-    return {ROOT / "docs" / "methods.md": f"{introduction}{table()}\n"}
+    text = f"{introduction}{costs()}\n\n## Of what they are made\n\n{parts()}\n"
+    return {ROOT / "docs" / "methods.md": text}
 
 
 if __name__ == "__main__":
