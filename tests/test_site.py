@@ -104,7 +104,7 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
     ("words", "page"),
     [
         ("PyMC", "docs/api/bridges"),
-        ("DataLoader", "docs/streams"),
+        ("DataLoader", "docs/loaders"),
         ("deep ensemble", "docs/recipes"),
         ("tutorial", "docs/get_started"),
         ("quickstart", "notebooks/quickstart"),
