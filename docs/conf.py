@@ -265,7 +265,7 @@ def _escaped(line: str) -> str:
 
 
 def public_names() -> set[str]:
-    """Return every public name, dotted."""
+    """Return every public name, dotted; one that stands at the top and in a room, at the top."""
     rooms: dict[str, ModuleType] = {"ewsg_jax": ewsg_jax}
     rooms |= {f"ewsg_jax.{room}": getattr(ewsg_jax, room) for room in ewsg_jax._ROOMS}
     return {
@@ -273,6 +273,7 @@ def public_names() -> set[str]:
         for room, module in rooms.items()
         for name in dir(module)
         if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType)
+        if module is ewsg_jax or getattr(module, name) is not getattr(ewsg_jax, name, None)
     }
 
 
