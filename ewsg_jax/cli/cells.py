@@ -21,12 +21,24 @@ MISSING_CELLS = frozenset(
 """Cells that stand for a missing value, in small letters."""
 NO_LEVEL = MISSING_CELLS - {"none"}
 """Those that do so in a column of text: `none` may be a level there."""
-NEGATIVE = {"yes": "no", "y": "n", "true": "false", "t": "f", "on": "off"}
+NEGATIVE = {
+    "yes": "no",
+    "y": "n",
+    "true": "false",
+    "t": "f",
+    "on": "off",
+    "positive": "negative",
+    "ja": "nein",
+    "oui": "non",
+    "sí": "no",
+    "si": "no",
+    "sim": "não",
+}
 """Pairs of words whose second is the reference, in small letters."""
 THOUSANDS = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
 GROUPED = {
-    "point": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"),
-    "comma": re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?"),
+    "point": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"),
+    "comma": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?"),
 }
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].+)?")
 OTHER_DATE = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})")
@@ -74,11 +86,9 @@ class CellColumn:
         return names[np.where(np.isnan(self.values), -1, self.values).astype(int)]
 
 
-def marks_of(columns: Sequence[Sequence[str]], separator: str) -> Mark:
-    """Return the decimal mark of a file, from columns that can be read in one way only.
-
-    If none says it, it is a comma in a file whose cells are not separated by commas, for cells such
-    as 1,234.
+def mark_of(columns: Sequence[Sequence[str]]) -> Mark | None:
+    """Return the decimal mark of a file, from columns that can be read in one way only; None if
+    none is such.
     """
     votes = {"point": 0, "comma": 0}
     for cells in columns:
@@ -88,16 +98,17 @@ def marks_of(columns: Sequence[Sequence[str]], separator: str) -> Mark:
         reads = [mark for mark in votes if all(number(cell, mark) is not None for cell in known)]
         if len(reads) == 1:
             votes[reads[0]] += 1
-    if votes["point"] != votes["comma"]:
-        return "point" if votes["point"] > votes["comma"] else "comma"
-    return "point" if separator == "," else "comma"
+    if votes["point"] == votes["comma"]:
+        return None
+    return "point" if votes["point"] > votes["comma"] else "comma"
 
 
 def column(
     name: str,
     cells: Sequence[str],
-    mark: Mark,
+    mark: Mark | None,
     *,
+    separator: str = ",",
     is_text: bool = False,
     may_mix: bool = False,
     fixed_mark: bool = False,
@@ -109,7 +120,9 @@ def column(
     Args:
         name: what it is called.
         cells: its cells.
-        mark: the decimal mark of cells that may be read in two ways.
+        mark: the decimal mark of cells that may be read in two ways. None: a point, but a comma in
+            1,234 if a semicolon separates cells.
+        separator: what separates cells.
         is_text: whether numbers are levels too.
         may_mix: whether numbers are levels if some cells are none.
         fixed_mark: whether no other decimal mark is tried.
@@ -122,6 +135,9 @@ def column(
     known = [cell for cell in different if cell.lower() not in none]
     if not known:
         return CellColumn(name, "empty", np.full(len(cells), np.nan))
+    if mark is None:
+        has_comma = any("," in cell for cell in known)
+        mark = "comma" if separator == ";" and has_comma else "point"
     if not is_text:
         other: Mark = "comma" if mark == "point" else "point"
         for way in (mark,) if fixed_mark else (mark, other):

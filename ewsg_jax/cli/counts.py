@@ -8,6 +8,7 @@ are nearly independent. Constants of the rows, such as log y!, are left out.
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +89,7 @@ def overdispersion(x: np.ndarray, y: np.ndarray, ridge: float) -> float:
         log_mean = _fitted(x, y, alpha, ridge)
         # In log α, within bounds that no data of counts leave.
         of_log = functools.partial(_negative_log_likelihood, y, np.exp(log_mean))
-        best = optimize.minimize_scalar(of_log, bounds=(-12.0, 8.0), method="bounded")
+        best: Any = optimize.minimize_scalar(of_log, bounds=(-12.0, 8.0), method="bounded")
         alpha = math.exp(best.x)
         if abs(alpha - previous) <= 1e-4 * alpha:
             break

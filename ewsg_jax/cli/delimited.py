@@ -64,15 +64,15 @@ def table(path: Path, encoding: str = "") -> Table:
         OSError: it cannot be read.
     """
     text, words = _text(path, encoding)
-    separator = _separator(path, text)
-    if separator != ",":
-        words.append(f"cells are separated by {SEPARATORS[separator]}")
     try:
+        separator = _separator(path, text)
         header, rows, problems = _rows(path, csv.reader(io.StringIO(text, ""), delimiter=separator))
     except csv.Error as error:
         raise FileError(
             path, [f"cannot be read as a table: {error}; a quote may not be closed"]
         ) from None
+    if separator != ",":
+        words.append(f"cells are separated by {SEPARATORS[separator]}")
     columns = tuple(tuple(map(str.strip, column)) for column in zip(*rows, strict=True))
     return Table(tuple(header), columns, separator, tuple(words), tuple(problems))
 

@@ -6,18 +6,21 @@ a word. What is missing goes by a stated policy.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ewsg_jax.base import limits
-from ewsg_jax.cli.cells import CellColumn, column, marks_of
+from ewsg_jax.cli.cells import CellColumn, Mark, column, mark_of
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.cli.delimited import Table, among
 from ewsg_jax.datasets._dataset import INTERCEPT
 
+ID_NAME = re.compile(r"(?i)(^|[\W_])(id|ids|nr|no|key|index|uuid|mrn)($|[\W_])|number|ID$")
+"""Names of columns that tell rows apart."""
 NO_VALUE = "missing"
 """What a level, or a feature, is called that says by 1 that the cell is missing."""
 
@@ -46,12 +49,14 @@ class Feature(NamedTuple):
         column: the file's column.
         level: the level whose rows have 1; empty for a number.
         reference: the level that it is compared with.
+        unit: what one more of a number is, if the file says it.
     """
 
     name: str
     column: str
     level: str = ""
     reference: str = ""
+    unit: str = ""
 
 
 class Groups(NamedTuple):
@@ -171,13 +176,14 @@ def _columns(table: Table, response: str, reading: Reading) -> dict[str, CellCol
         if name not in reading.drop
     }
     fixed = reading.decimal != ""
-    mark = reading.decimal or marks_of([*used.values()], table.separator)
+    mark = cast(Mark | None, reading.decimal or mark_of([*used.values()]))
     columns = {}
     for name, cells in used.items():
         columns[name] = column(
             name,
             cells,
-            mark,  # pyright: ignore[reportArgumentType]  # one of the two
+            mark,
+            separator=table.separator,
             is_text=name in reading.categorical or name == reading.group,
             may_mix=name == response,
             fixed_mark=fixed,
@@ -203,15 +209,22 @@ def _way_out_of(name: str) -> str:
 def _without_ids(
     columns: dict[str, CellColumn], response: str, reading: Reading
 ) -> tuple[dict[str, CellColumn], list[str]]:
-    """Leave out columns whose every row has another whole number or text, and say so."""
+    """Leave out columns whose every row has another text, or another whole number without need:
+    they are in order, or so near each other that some would be equal by chance, or called so.
+    """
     ids = []
     for name, one in columns.items():
         if name in (response, reading.group, *reading.keep, *reading.categorical):
             continue
         known = one.values[~one.missing]
-        is_whole = one.kind == "text" or (one.kind == "number" and not np.any(known % 1))
-        # Of a few rows numbers may all differ by themselves.
-        if is_whole and len(known) > limits.LINES_SHOWN and len(np.unique(known)) == len(known):
+        few = limits.LINES_SHOWN
+        if len(known) <= few or len(np.unique(known)) < len(known):
+            continue
+        steps = np.diff(known)
+        # Pairs of equal numbers in draws from their range: none are found once in e¹² times.
+        pairs = len(known) * (len(known) - 1) / 2 / (np.ptp(known) + 1)
+        is_number_of = bool(ID_NAME.search(name)) or np.all(steps > 0) or pairs > few
+        if one.kind == "text" or (one.kind == "number" and is_number_of and not np.any(known % 1)):
             ids.append(name)
     kept = {name: one for name, one in columns.items() if name not in ids}
     said = [
@@ -279,10 +292,13 @@ def _encoded(
             if name in reading.categorical:
                 most = limits.MAX_DENSE_DIMENSION
             if len(one.levels) > most:
+                as_groups = f"take them as groups by --group {name}, or "
+                if len(one.levels) + len(columns) > limits.MAX_DENSE_DIMENSION or reading.group:
+                    as_groups = ""
                 problems.append(
                     f"has {len(one.levels):,} different texts in the column {name!r}, such as "
-                    f"{', '.join(map(repr, one.levels[:2]))}, too many for levels: take them as "
-                    f"groups by --group {name}, or leave the column out by --drop {name}"
+                    f"{', '.join(map(repr, one.levels[:2]))}, too many for levels: "
+                    f"{as_groups}leave the column out by --drop {name}"
                 )
                 continue
             levels = [*one.levels, *[NO_VALUE] * bool(one.missing.any())]
@@ -303,7 +319,7 @@ def _encoded(
             words.append(f"{name}: {one.words}")
         if np.ptp(known) or reading.every_column:
             parts.append(np.where(one.missing, known.mean(), one.values))
-            features.append(Feature(name, name))
+            features.append(Feature(name, name, unit="day" if one.kind == "date" else ""))
         if one.missing.any():
             parts.append(one.missing)
             features.append(Feature(f"{name}[{NO_VALUE}]", name, NO_VALUE, "known"))

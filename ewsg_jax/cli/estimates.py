@@ -74,7 +74,8 @@ class TermEstimates:
     def interval(self, i: int, percent: int, times: float = 1.0) -> tuple[float, float]:
         """Return the 90 or 95 % interval of a term, or of a multiple of it."""
         low, high = {90: (1, 3), 95: (0, 4)}[percent]
-        return tuple(sorted(times * float(self.summary.quantiles[j, i]) for j in (low, high)))
+        ends = sorted(times * float(self.summary.quantiles[j, i]) for j in (low, high))
+        return ends[0], ends[1]
 
     def median(self, i: int) -> float:
         """Return the median of a term."""
@@ -113,7 +114,9 @@ def estimates(problem: Regression, draws: np.ndarray) -> TermEstimates:
 def _terms(meaning: Meaning, size: int) -> list[Term]:
     terms = []
     for feature, spread in zip(meaning.features, meaning.spread, strict=True):
-        what = f"{feature.level} against {feature.reference}" if feature.level else "one more"
+        what = f"one {feature.unit} more" if feature.unit else "one more"
+        if feature.level:
+            what = f"{feature.level} against {feature.reference}"
         terms.append(Term(feature.name, "feature", what, spread))
     num_groups = 0 if meaning.groups is None else 1 + len(meaning.groups[1])
     if size > len(terms) + num_groups:

@@ -78,16 +78,17 @@ def model_of(
         more = [
             f"prior of {name}: N({p.mean:g}, {p.scale:g}²)" for name, p in arguments.priors.items()
         ]
-    model = getattr(ewsg.models, f"{kind}_regression", None)
     if kind == "linear":
         if arguments.noise_scale is None:
             noise, origin = _residual_scale(data, groups), "that of the residuals of least squares"
         else:
             noise, origin = arguments.noise_scale / units.scale, "as given"
-        posterior = model(noise_scale=noise, prior_scale=arguments.prior_scale)
+        posterior = ewsg.models.linear_regression(
+            noise_scale=noise, prior_scale=arguments.prior_scale
+        )
         words += f"; noise scale {noise * units.scale:.4g}, {origin}"
     elif kind in OWN_NAME:
-        posterior = model(prior_scale=arguments.prior_scale)
+        posterior = getattr(ewsg.models, f"{kind}_regression")(prior_scale=arguments.prior_scale)
     else:
         alpha = 0.0
         if kind == "negative_binomial":

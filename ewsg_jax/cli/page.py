@@ -89,7 +89,7 @@ def _verdict(result: Result) -> str:
             "provisional. The last section says why."
         ),
     )
-    if status == Exit.OK and result.plan.is_to_decide:
+    if status == Exit.OK and result.plan.deciding_steps:
         kind = "yes"
         says = "The computation was checked: the numbers below are those of the model, with widths "
         says += f"right within {percent}."
@@ -120,13 +120,12 @@ def _sentences(estimated: TermEstimates) -> list[str]:
 
 
 def _sentence(estimated: TermEstimates, i: int) -> str:
-    term, times = estimated.terms[i], _step(estimated, i)
+    times = _step(estimated, i)
     sd, above = times * estimated.summary.sd[i], estimated.summary.mean[i] > 0
-    of = f" ({escape(term.against)})" if term.against else ""
     if estimated.ratio:
         middle, low, high = _ratios(estimated, i, times)
-        what = "odds" if estimated.ratio == "odds ratio" else "expected count"
-        says = f"multiplies the {what} of {escape(_outcome(estimated))}{of} by {middle}"
+        what = "odds" if estimated.ratio == "odds ratio" else "mean"
+        says = f"multiplies the {what} of {escape(_outcome(estimated))} by {middle}"
         none = "1"
     else:
         middle, low, high = (
@@ -164,7 +163,8 @@ def _label(estimated: TermEstimates, i: int) -> str:
     feature = meaning.features[i // max(1, len(meaning.classes) - 1)]
     if feature.level:
         return f"{feature.column} {feature.level}, not {feature.reference}{against}"
-    return f"{feature.column}, {_step(estimated, i):,.6g} more{against}"
+    unit = f" {feature.unit}s" * bool(feature.unit)
+    return f"{feature.column}, {_step(estimated, i):,.6g}{unit} more{against}"
 
 
 def _figure(estimated: TermEstimates) -> list[str]:

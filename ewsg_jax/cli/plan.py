@@ -34,9 +34,10 @@ class PlannedRun:
     """One run: its kernel, its steps and which of them are kept.
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
-    the reference. `tolerance` is that of the check. If the run `is_to_decide`, its check takes
-    all draws if some cannot decide, and it is made again with twice the steps and draws, as often
-    as `doublings` at the most.
+    the reference. `tolerance` is that of the check. A check decides by a run of `deciding_steps`,
+    if these are known: it takes all draws if some cannot decide, and the run is made again with
+    twice the steps and draws, as often as `doublings`. A shorter run is also made again if its
+    draws are wrong, since its chains may not agree yet.
     """
 
     number: int
@@ -48,7 +49,7 @@ class PlannedRun:
     burn_in: int
     shared_minibatch: bool = False
     tolerance: float = DEFAULT_TOLERANCE
-    is_to_decide: bool = False
+    deciding_steps: int = 0
     doublings: int = 0
 
     def __post_init__(self) -> None:
@@ -68,8 +69,9 @@ class PlannedRun:
         return self.method.label
 
     def doubled(self) -> "PlannedRun":
-        """Return the run of twice the steps and draws."""
-        more = {"num_steps": 2 * self.num_steps, "num_draws": 2 * self.num_draws}
+        """Return the run of twice the steps and draws, or of those that decide."""
+        steps = max(2 * self.num_steps, self.deciding_steps)
+        more = {"num_steps": steps, "num_draws": 2 * self.num_draws}
         return dataclasses.replace(self, doublings=self.doublings - 1, **more)
 
     @property
@@ -182,20 +184,19 @@ def execute(
     samples = _sampled(run_key, plan, problem, checkpoint, not console.is_quiet)
     if not samples.num_draws:
         return Result(plan, samples)
-    if plan.doublings and not samples.interrupted:
-        with console.under_way("checking the draws"):
-            undecided = _judged(check_key, samples, problem, plan).status == Exit.DOUBTFUL
-        if undecided:
-            longer = plan.doubled()
-            further = checkpoint.with_name(f"{checkpoint.name}, {longer.num_steps} steps")
-            return execute(longer, seed, problem, reference, further, console)
+    with console.under_way("checking the draws"):
+        judgement = _judged(check_key, samples, problem, plan)
+    too_short = [Exit.DOUBTFUL] + [Exit.WRONG] * (plan.num_steps < plan.deciding_steps)
+    if plan.doublings and judgement.status in too_short and not samples.interrupted:
+        longer = plan.doubled()
+        further = checkpoint.with_name(f"{checkpoint.name}, {longer.num_steps} steps")
+        return execute(longer, seed, problem, reference, further, console)
     with console.under_way("judging the draws"):
         summary = ewsg.diagnostics.summary(samples, problem.names)
         compared = None if reference is None else reference.summary
         noise = GradientNoise(None, None, "no chain stayed finite")
         if samples.is_finite.any():
             noise = ewsg.diagnostics.gradient_noise(noise_key, kernel, samples, data)
-        judgement = _judged(check_key, samples, problem, plan)
         return Result(
             plan,
             samples,
@@ -210,7 +211,7 @@ def execute(
 def _judged(key: Key, samples: ewsg.Samples, problem: Regression, plan: PlannedRun) -> Judgement:
     try:
         judgement = judge(key, samples, problem, plan.tolerance)
-        if judgement.status == Exit.DOUBTFUL and plan.is_to_decide:
+        if judgement.status == Exit.DOUBTFUL and plan.deciding_steps:
             every = samples.num_chains * samples.num_draws
             judgement = judge(key, samples, problem, plan.tolerance, max_draws=every)
         return judgement

@@ -133,8 +133,6 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
     if folder is None:
         return status
     num_steps, full = (answer.steps_of(planned, ess) for ess in (arguments.ess, None))
-    # As long as the plan has it, and then three times more; a run of few draws gets there as well.
-    doublings = 3 + max(0, math.ceil(math.log2(full / num_steps)))
     run = PlannedRun(
         number=1,
         method=MethodConfig(NAME, NAME, {"kernel": answer.kernel_of(planned)}),
@@ -145,8 +143,8 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
         num_steps=num_steps,
         burn_in=planned.burn_in,
         tolerance=arguments.tolerance,
-        is_to_decide=planned.is_trusted,
-        doublings=doublings if planned.is_trusted else 0,
+        deciding_steps=full if planned.is_trusted else 0,
+        doublings=3 if planned.is_trusted else 0,
     )
     title = f"{Path(arguments.data).stem}: {arguments.model.replace('_', ' ')} regression"
     written = arguments
