@@ -1,6 +1,7 @@
 """The documents say what the library does."""
 
 import contextlib
+import importlib.util
 import inspect
 import json
 import re
@@ -24,6 +25,7 @@ from benchmarks.pages import (
     many_chains,
     mechanism,
     methods,
+    new_method,
     plans,
     reproductions,
     row_epochs,
@@ -282,7 +284,13 @@ def test_the_page_of_the_three_calls_has_what_they_return():
 
 def test_pages_have_the_tables_of_their_numbers():
     plan = json.loads(plans.NUMBERS.read_text())
-    pages = (choosing, ()), (reproductions, ()), (plans, (plan,)), (settings, (settings.load(),))
+    pages = (
+        (new_method, ()),
+        (choosing, ()),
+        (reproductions, ()),
+        (plans, (plan,)),
+        (settings, (settings.load(),)),
+    )
     for of, numbers in pages:
         text = of.PAGE.read_text()
         assert of.page(text, *numbers) == text, f"run python -m {of.__name__}"
@@ -312,6 +320,26 @@ def test_pages_of_the_first_calls_show_what_they_print(name):
     for _, block in python_blocks(ROOT / "docs" / f"{name}.md"):
         if "print(" in block:
             assert f"{block}```\n\n```text\n" in text
+
+
+def test_a_method_has_what_contributing_lists(capsys):
+    """All of ours have all of it; and of a new one all is to do, with commands that are there."""
+    for name in ewsg.METHODS:
+        assert [step.files for step in new_method.STEPS if not step.is_done(name)] == [], name
+    new_method.main(["no_such_method"])
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in said].count("to do") == len(new_method.STEPS)
+    assert any("benchmarks.pages.bias no_such_method" in line for line in said)
+    for step in new_method.STEPS:
+        files = [file for file in step.files if "FAMILY" not in file]
+        assert [file for file in files if not (ROOT / file).exists()] == []
+        for module in re.findall(r"-m (\S+)", step.command):
+            assert importlib.util.find_spec(module) is not None
+    tests = re.search(
+        r"python -m pytest -q (tests/methods.*?)\n```", new_method.PAGE.read_text(), re.S
+    )
+    assert tests is not None
+    assert all((ROOT / path).exists() for path in tests[1].replace("\\", "").split())
 
 
 def test_the_page_of_forecasts_tells_its_numbers():

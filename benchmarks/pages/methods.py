@@ -1,4 +1,4 @@
-"""Write docs/methods.md from `ewsg_jax.METHODS`.
+"""Write docs/methods.md and docs/api/methods.md from `ewsg_jax.METHODS`.
 
 Run `python -m benchmarks.pages.methods` after a change of the table; a test compares what it would
 write with what is there.
@@ -49,6 +49,33 @@ def linked(page: str, target: str, name: str | None = None) -> str:
     return f"[`{name or target.rpartition('.')[2]}`](api/{page}.md#{target})"
 
 
+FAMILIES = {
+    "Langevin": ("langevin",),
+    "Underdamped": ("underdamped",),
+    "Exponential weights and matrix friction": ("weighted",),
+    "Control variates, SVRG, SAGA": ("control_variate", "svrg", "saga"),
+    "Adaptive": ("adaptive",),
+    "Exact": ("nuts", "random_walk_metropolis", "flymc"),
+}
+"""The files of the methods, by what the API calls them."""
+
+
+def entries() -> str:
+    """Return the page of the API: a section for each family, with its methods in their order."""
+    builds = [m.build for m in ewsg.METHODS.values()] + [ewsg.nuts]
+    sections = []
+    for heading, files in FAMILIES.items():
+        names = [
+            build.__name__
+            for file in files
+            for build in builds
+            if build.__module__.rpartition(".")[2] == file
+        ]
+        functions = "\n\n".join(f".. autofunction:: ewsg_jax.{name}" for name in names)
+        sections.append(f"## {heading}\n\n```{{eval-rst}}\n{functions}\n```\n")
+    return "\n".join(sections)
+
+
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
     introduction = """\
@@ -67,7 +94,27 @@ stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_j
 
 """
     text = f"{introduction}{costs()}\n\n## Of what they are made\n\n{parts()}\n"
-    return {ROOT / "docs" / "methods.md": text}
+    api = """\
+# Named methods
+
+Each returns a kernel for `sample`. [How to choose](../choosing.md) says which one;
+[methods](../methods.md) has them in one table.
+
+{}
+## The table of all
+
+```{{eval-rst}}
+.. py:data:: ewsg_jax.METHODS
+   :type: dict
+
+   All named methods by name.
+
+.. autoclass:: ewsg_jax.Method
+   :members:
+```
+"""
+    docs = ROOT / "docs"
+    return {docs / "methods.md": text, docs / "api" / "methods.md": api.format(entries())}
 
 
 if __name__ == "__main__":
