@@ -30,6 +30,7 @@ def test_there_are_notebooks():
         "your_own_model.ipynb",
         "plan_sample_check.ipynb",
         "from_blackjax.ipynb",
+        "own_batches.ipynb",
         "ewsg.ipynb",
         "thousand_chains.ipynb",
         "variance_reduction.ipynb",
