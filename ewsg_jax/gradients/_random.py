@@ -31,11 +31,11 @@ from ewsg_jax.gradients._protocol import (
 )
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.posterior.random import (
-    KEY_WORDS,
     Keyed,
     OfKeyed,
     OfNoRow,
     RandomPotential,
+    draw_words,
     flat_prior,
     key_of,
 )
@@ -82,7 +82,7 @@ class Random(GradientEstimator[P]):
             )
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> Array:
-        return jax.random.bits(key, (KEY_WORDS,), jnp.uint32)
+        return draw_words(key)
 
     def propose(
         self, randomness: Array, memory: Memory, point: P, data: Data, weight: Weight
@@ -226,7 +226,7 @@ class RandomLikelihood(OfRows[P]):
     def check(self, position: P, data: Data) -> None:
         checks.data(data)
         rows = view(data).tree
-        words: Any = jax.ShapeDtypeStruct((num_rows(data), KEY_WORDS), jnp.uint32)
+        words = jax.eval_shape(lambda: draw_words(jax.random.key(0), num_rows(data)))
         if checks.are_known(data):
             words = jnp.zeros(words.shape, words.dtype)
         keyed = Keyed(rows, words)
@@ -236,7 +236,7 @@ class RandomLikelihood(OfRows[P]):
 
     def draw(self, key: Key, data: Data, order: Order | None = None) -> KeyedDraw:
         of_rows, of_words = jax.random.split(key)
-        words = jax.random.bits(of_words, (self.batch_size, KEY_WORDS), jnp.uint32)
+        words = draw_words(of_words, self.batch_size)
         return KeyedDraw(super().draw(of_rows, data, order), words)
 
     def propose(
@@ -328,4 +328,4 @@ def _check_arguments(
 
 def _key_shape() -> Any:
     """Return the shape of a key that functions are given."""
-    return jax.eval_shape(key_of, jax.ShapeDtypeStruct((KEY_WORDS,), jnp.uint32))
+    return jax.eval_shape(lambda: key_of(draw_words(jax.random.key(0))))

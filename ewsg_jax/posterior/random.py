@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 
 KEY_KIND = "threefry2x32"
 """The kind of the keys that functions are given, on every device the same numbers."""
-KEY_WORDS = 2
-"""The 32-bit words of such a key."""
 NO_VALUES = (
     "posterior must have values that can be evaluated; got a random potential, of which estimates "
     "alone are known: run its kernel, check the draws, and give gradients.random(…, posterior=…) "
     "the posterior whose potential is the mean, if there is one, which plan, find_mode and "
     "forecast take"
 )
+
+
+def draw_words(key: jax.Array, *shape: int) -> Array:
+    """Return 32-bit words of keys, two of each."""
+    return jax.random.bits(key, (*shape, 2), jnp.uint32)
 
 
 def key_of(words: Array) -> jax.Array:
