@@ -14,7 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
-from_numpyro, bridges: models that other packages describe.
+from_numpyro, from_pymc, bridges: models that other packages describe.
 numpyro_kernel: a kernel that NumPyro runs.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
@@ -54,6 +54,7 @@ from ewsg_jax.base.modules import static as static
 from ewsg_jax.base.needs import Need as Need
 from ewsg_jax.bridges._numpyro import from_numpyro as from_numpyro
 from ewsg_jax.bridges._numpyro import numpyro_kernel as numpyro_kernel
+from ewsg_jax.bridges._pymc import from_pymc as from_pymc
 from ewsg_jax.dynamics._protocol import Schedule as Schedule
 from ewsg_jax.dynamics._protocol import hyperparameters as hyperparameters
 from ewsg_jax.kernels.pair import kernel as kernel

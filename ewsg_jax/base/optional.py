@@ -17,6 +17,7 @@ EXTRAS = {
     "flax": ("flax", "networks"),
     "blackjax": ("BlackJAX", "nuts"),
     "numpyro": ("NumPyro", "numpyro"),
+    "pymc": ("PyMC", "pymc"),
 }
 """What each is called, and the extra that installs it. (tqdm, of the extra progress, is used if it
 is installed.)
