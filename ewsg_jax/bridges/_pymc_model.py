@@ -145,7 +145,7 @@ class Parts:
         self.values = list(model.value_vars)
         self.names = tuple(value.name for value in self.values)
         # No C is compiled for one evaluation.
-        with _pytensor.config.change_flags(mode="FAST_COMPILE"):
+        with _pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
             start = model.initial_point(random_seed=0)
         self.start = {name: jnp.asarray(start[name]) for name in self.names}
         self.prior, graphs, self.sizes = terms_of_pymc.terms_of(model)
@@ -249,11 +249,12 @@ def _by_row(parts: Parts, rows: str | None) -> tuple[Posterior, Data]:
     """Return a posterior of rows and its data, checked against the model on all rows."""
     model, others = parts.model, parts.others
     length, axes, dim = terms_of_pymc.row_axes(others, rows)
-    arrays, places, sure = terms_of_pymc.row_arrays(model, others, axes, length, dim)
+    arrays = arrays_in(term.graph for term in others)
+    known = terms_of_pymc.row_arrays(model, others, axes, length, dim, arrays)[0]
+    axes, rest = _with_potentials(others, axes, length, arrays, known)
+    places, sure = terms_of_pymc.row_arrays(model, others, axes, length, dim, arrays)
     effects = terms_of_pymc.row_effects(model, others, axes, length, dim, parts.start)
     sure |= {name for name, is_sure in effects.items() if is_sure}
-    axes, rest = _with_potentials(others, axes, length, [x for name in places for x in arrays[name]])
-    arrays = arrays | arrays_in(term.graph for term in others if term.name in axes)
     lengths = frozenset({length} | parts.sizes)
     dims = tuple(x for name, x in model.dim_lengths.items() if name == dim)
     at = away_from(parts.start)
@@ -283,29 +284,35 @@ def _by_row(parts: Parts, rows: str | None) -> tuple[Posterior, Data]:
 
 
 def _with_potentials(
-    terms: list[Term], axes: dict[str, int], length: int, arrays: list[Graph]
+    terms: list[Term],
+    axes: dict[str, int],
+    length: int,
+    arrays: dict[str, list[Graph]],
+    known: dict[str, int],
 ) -> tuple[dict[str, int], list[Term]]:
     """Return the terms of rows with the potentials that have one value for each, and the rest.
 
     Raises:
         ValueError: a term of the rest depends on rows.
     """
-    axes = dict(axes)
-    rest = []
+    axes, rest = dict(axes), []
+    of_rows = [leaf for name in known for leaf in arrays[name]]
+    as_long = [x for leaves in arrays.values() for x in leaves if len(value_of(x)) == length]
     for term in terms:
         if term.name in axes:
             continue
-        if not depends_on([term.graph], arrays):
-            rest.append(term)
-        elif term.is_potential and term.shape[:1] == (length,):
+        is_row = term.is_potential and term.shape[:1] == (length,)
+        if is_row and depends_on([term.graph], of_rows + as_long):
             axes[term.name] = 0
-        else:
+        elif depends_on([term.graph], of_rows):
             kind = "potential" if term.is_potential else "observed variable"
             raise ValueError(
                 f"model must have terms that belong to one row each; the {kind} {term.name!r}, of "
                 f"shape {term.shape}, depends on the rows' arrays and has no axis of {length:,} "
                 f"rows: leave its sum over rows away, or {ONE_DATUM}"
             )
+        else:
+            rest.append(term)
     return axes, rest
 
 

@@ -13,7 +13,6 @@ from ewsg_jax.base import checks
 from ewsg_jax.bridges._pymc_graph import (
     Graph,
     Rows,
-    arrays_in,
     batch_sizes,
     depends_on,
     in_minibatches,
@@ -189,12 +188,17 @@ def row_axes(terms: list[Term], rows: str | None) -> tuple[int, dict[str, int], 
 
 
 def row_arrays(
-    model: Any, terms: list[Term], axes: dict[str, int], length: int, dim: str | None
-) -> tuple[dict[str, list[Graph]], dict[str, int], set[str]]:
-    """Return the arrays of terms that have rows: all of them by name, the axis that counts rows of
-    those that may hold rows, and the names of those that do for sure.
+    model: Any,
+    terms: list[Term],
+    axes: dict[str, int],
+    length: int,
+    dim: str | None,
+    arrays: dict[str, list[Graph]],
+) -> tuple[dict[str, int], set[str]]:
+    """Return the axis that counts rows of those arrays of terms that may hold rows, and the names
+    of those that do for sure.
     """
-    arrays = arrays_in(term.graph for term in terms if term.name in axes)
+    graphs = [term.graph for term in terms if term.name in axes]
     observed = {
         id(value): axes[variable.name]
         for variable, value in model.rvs_to_values.items()
@@ -202,6 +206,8 @@ def row_arrays(
     }
     found, sure = {}, set()
     for name, leaves in arrays.items():
+        if not depends_on(graphs, leaves):
+            continue
         shape = value_of(leaves[0]).shape
         dims = next((x for leaf in leaves if (x := model.named_vars_to_dims.get(leaf.name))), None)
         own = [observed[id(leaf)] for leaf in leaves if id(leaf) in observed]
@@ -215,7 +221,7 @@ def row_arrays(
                 sure.add(name)
         elif places and (places[0] == 0 or len(places) == 1):
             found[name] = places[0]
-    return arrays, found, sure
+    return found, sure
 
 
 def row_effects(

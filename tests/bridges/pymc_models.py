@@ -119,10 +119,24 @@ def survival_by_potential():
     pm.Potential("censored", pt.switch(is_censored, log_survival, log_survival - pt.log(scale)))
 
 
+def with_potential():
+    """A potential for each row, with an array of its own, and one of the coefficients."""
+    w = pm.Normal("w", 0, 1, shape=3)
+    pm.Normal("y", X @ w, 1, observed=Y)
+    pm.Potential("weighted", TABLE[:, 1] * pm.math.tanh(w[0]))
+    pm.Potential("penalty", -pm.math.abs(w).sum())
+
+
 def minibatch():
     x, y = pm.Minibatch(X, Y, batch_size=7)
     w, sigma = pm.Normal("w", 0, 1, shape=3), pm.HalfNormal("sigma", 1)
     pm.Normal("y", x @ w, sigma, observed=y, total_size=N)
+
+
+def of_minibatch():
+    """The same, of whole arrays: what it is compared with."""
+    w, sigma = pm.Normal("w", 0, 1, shape=3), pm.HalfNormal("sigma", 1)
+    pm.Normal("y", X @ w, sigma, observed=Y)
 
 
 def total_size():
@@ -184,6 +198,7 @@ MODELS = {
         effects_of_rows,
         censored,
         survival_by_potential,
+        with_potential,
         minibatch,
         total_size,
         network,
@@ -195,8 +210,8 @@ MODELS = {
 }
 
 
-def model(function):
-    """The model that a function writes."""
+def model(name, write=None):
+    """The model that a function of this file writes, or another one."""
     with pm.Model(coords=COORDS) as made:
-        function()
+        (write or globals()[name])()
     return made

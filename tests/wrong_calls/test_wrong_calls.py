@@ -34,6 +34,7 @@ UNTESTED = {
     "rows.num_rows": "inside a sampling scheme, on data that its kernel has checked",
     "rows.gather": "inside a step, on rows that a scheme has drawn",
     "static": "passes its arguments on to `dataclasses.field`",
+    "from_pymc": "needs PyMC: `bridges/test_pymc_refusals.py` has its wrong calls",
     "bounds.normal_taylor": "takes no argument",
     "datasets.breast_cancer": "takes no argument",
 }
