@@ -127,6 +127,7 @@ USES = {
     "nuts": ("blackjax", tuple, lambda _: ewsg.nuts(MODEL, 0.1)),
     "from_numpyro": ("numpyro", tuple, lambda _: ewsg.from_numpyro(lambda: None)),
     "numpyro_kernel": ("numpyro", tuple, lambda _: ewsg.numpyro_kernel(MODEL)),
+    "from_pymc": ("pymc", tuple, lambda _: ewsg.from_pymc(None)),
     "Parquet": ("pyarrow", None, streamed),
 }
 

@@ -18,9 +18,7 @@ from numpyro.infer.util import potential_energy
 
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
-
-ROW = "row"
-"""The name of the row's own number in the data, which rows with an effect of their own need."""
+from ewsg_jax.bridges._rows import ROW
 
 
 @dataclass(frozen=True, eq=False)

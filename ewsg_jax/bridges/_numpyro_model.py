@@ -23,7 +23,6 @@ from ewsg_jax.bridges._model import BridgedModel, Sites
 from ewsg_jax.bridges._numpyro_call import AllForSome, ModelCall, OneDatum, RowDensities, SitePrior
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
 from ewsg_jax.bridges._numpyro_sites import (
-    ALL,
     Structure,
     check_sites,
     dims_of,
@@ -33,10 +32,9 @@ from ewsg_jax.bridges._numpyro_sites import (
     row_sites,
     structure_of,
 )
+from ewsg_jax.bridges._rows import ALL, ONE_DATUM, away_from, batches_to_compare, is_close
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.row_subsets import take_rows
-
-ONE_DATUM = f"give rows={ALL!r}, which takes all data as one datum"
 
 
 def bridged(
@@ -173,7 +171,7 @@ def _check_missing(call: ModelCall, position: Position) -> None:
         model = RowHandler(call.with_constants(), {}, missing=call.missing, missing_key=key)
         return potential_energy(model, call.arguments, call.keywords, position)
 
-    if call.missing and not _is_close(total(jax.random.key(0)), total(jax.random.key(1))):
+    if call.missing and not is_close(total(jax.random.key(0)), total(jax.random.key(1))):
         raise ValueError(
             "model must not use observations that are missing, which are integrated out; a "
             f"density depends on {', '.join(map(repr, call.missing))} (obs_mask): give the missing "
@@ -227,7 +225,7 @@ def _check_whole_table(call: ModelCall, structure: Structure, position: Position
         for rows in (None, take_rows(outside.data(), numbers))
     )
     for name in others:
-        if not _is_close(here[name], there[name]):
+        if not is_close(here[name], there[name]):
             raise ValueError(
                 "model must observe rows that are independent given its sites; the site "
                 f"{name!r} stands outside of the plate of rows and depends on their values, as a "
@@ -243,7 +241,7 @@ def _checked_prior(call: ModelCall, position: Position) -> SitePrior:
             by itself, with others, and in another order.
         NotOnSomeError: the model does not run on some rows.
     """
-    data, n, random = call.data(), call.num_rows, np.random.default_rng(0)
+    data, n = call.data(), call.num_rows
 
     @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
     def both(position: Position, rows: Data) -> tuple[Array, Array]:
@@ -251,19 +249,16 @@ def _checked_prior(call: ModelCall, position: Position) -> SitePrior:
         log_prior = jnp.zeros(()) if call.effects else call.log_prior(position, rows)
         return log_prior, call.log_likelihoods(position, rows)
 
-    # Away from the start, where an effect may be 0.
-    position = jax.tree.map(
-        lambda x: x + 0.1 * random.normal(size=x.shape).astype(x.dtype), position
-    )
+    position = away_from(position)
     prior, of_all = map(np.asarray, both(position, data))
-    few, is_same = random.permutation(n)[:5], not call.effects
-    for numbers in (few, few[::-1], few[:1], few[-1:]):
+    is_same = not call.effects
+    for numbers in batches_to_compare(n):
         try:
             log_prior, densities = map(np.asarray, both(position, take_rows(data, numbers)))
         except Exception as error:
             raise _fails_on_some(error) from error
-        is_same &= _is_close(log_prior, prior)
-        if densities.shape != numbers.shape or not _is_close(densities, of_all[numbers]):
+        is_same &= is_close(log_prior, prior)
+        if densities.shape != numbers.shape or not is_close(densities, of_all[numbers]):
             raise ValueError(
                 "model must observe rows that are independent given its sites, in any order; the "
                 f"log densities of rows in {', '.join(map(repr, call.sites))} are others with "
@@ -271,13 +266,6 @@ def _checked_prior(call: ModelCall, position: Position) -> SitePrior:
                 f"model that centres its data): {ONE_DATUM}"
             )
     return SitePrior(call, take_rows(data, np.arange(1)) if is_same else None)
-
-
-def _is_close(values: Any, expected: Any) -> bool:
-    """Return whether log densities agree but for rounding in float32."""
-    values, expected = np.asarray(values, np.float64), np.asarray(expected, np.float64)
-    size = max(1.0, np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-    return bool(np.allclose(values, expected, rtol=0, atol=1e-4 * size, equal_nan=True))
 
 
 def _is_factor(site: Any) -> bool:

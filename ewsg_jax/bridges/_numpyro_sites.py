@@ -15,9 +15,7 @@ from numpyro.infer.initialization import init_to_uniform
 from ewsg_jax.base import checks
 from ewsg_jax.bridges._numpyro_call import ModelCall
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
-
-ALL = "all"
-"""The `rows` of a model whose data are one datum."""
+from ewsg_jax.bridges._rows import ALL
 
 
 class Structure(NamedTuple):

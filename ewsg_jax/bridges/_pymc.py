@@ -26,7 +26,7 @@ def from_pymc(model: Any, *, rows: str | None = None) -> BridgedModel:
 
     - `pm.Data` have the values that they have now.
     - Of `pm.Minibatch` the whole arrays are taken. `total_size` scales as it does in PyMC: all
-      rows together count as so many.
+      rows together count as that number.
     - A potential with one value for each row belongs to the rows.
     - Missing observations that PyMC samples are refused, unless all data are one datum.
 
@@ -54,14 +54,14 @@ def from_pymc(model: Any, *, rows: str | None = None) -> BridgedModel:
         >>> import numpy as np, pymc as pm, ewsg_jax as ewsg
         >>> x = np.linspace(-1.0, 1.0, 100)
         >>> with pm.Model() as model:
-        ...     slope = pm.Normal("slope", 0, 1)
+        ...     w = pm.Normal("w", 0, 1)
         ...     sigma = pm.HalfNormal("sigma", 1)
-        ...     y = pm.Normal("y", slope * x, sigma, observed=0.5 * x)
+        ...     y = pm.Normal("y", w * x, sigma, observed=0.5 * x)
         >>> bridged = ewsg.from_pymc(model)
         >>> bridged
-        BridgedModel(slope, sigma_log__; 100 rows)
+        BridgedModel(w, sigma_log__; 100 rows)
         >>> sorted(bridged.constrain(bridged.position))
-        ['sigma', 'slope']
+        ['sigma', 'w']
     """
     pymc = _imported("from_pymc")
     checks.instance("model", model, pymc.Model, "a pymc.Model, what `with pymc.Model() as` names")
@@ -81,8 +81,8 @@ def _imported(needed_by: str) -> Any:
     if version.split(".")[0] != TAKEN:
         python = ".".join(map(str, sys.version_info[:2]))
         raise ImportError(
-            f"{needed_by} takes PyMC {TAKEN}, on Python 3.12 or later; got PyMC {version} on Python "
-            f"{python}: pip install 'ewsg_jax[pymc]' there"
+            f"{needed_by} takes PyMC {TAKEN}, on Python 3.12 or later; got PyMC {version} on "
+            f"Python {python}: pip install 'ewsg_jax[pymc]' there"
         )
     # Who imports it wants what it sets.
     if "pymc.sampling.jax" in sys.modules:

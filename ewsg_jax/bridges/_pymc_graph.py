@@ -8,10 +8,11 @@ This module imports PyMC, and is imported when a bridge is called.
 """
 
 import contextlib
+import functools
 import hashlib
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ Graph = Any
 """A variable of PyTensor."""
 
 
-class Rows(NamedTuple):
+class RowInputs(NamedTuple):
     """What is counted by rows.
 
     Attributes:
@@ -54,31 +55,24 @@ class Rows(NamedTuple):
     dims: tuple[Graph, ...]
 
 
-class InJax:
-    """A graph as a function of JAX: `function(*inputs) -> outputs`, a tuple.
+def in_jax(inputs: Sequence[Graph], outputs: Sequence[Graph]) -> Callable[..., tuple[Any, ...]]:
+    """Return a graph as a function of JAX: `function(*inputs) -> outputs`, a tuple.
 
-    PyTensor's remarks on dtypes are left out: JAX has 32 bits unless it is told to have 64, and what
+    PyTensor's remarks on dtypes are left out: JAX has 32 bits unless 64 are switched on, and what
     PyMC writes in float64 is then of float32.
 
-    Attributes:
-        function: the function.
-        content: a digest of the graph and of its numbers, by which a checkpoint knows it.
+    Raises:
+        NotImplementedError: an operation of the graph has no counterpart in JAX.
     """
+    with _quiet():
+        function = _jaxified(list(inputs), with_strong_types(outputs))
+    # The numbers of a graph are in no code by which a checkpoint could know it.
+    return functools.partial(_evaluated, function, content_of(inputs, outputs))
 
-    def __init__(self, inputs: Sequence[Graph], outputs: Sequence[Graph]) -> None:
-        """Make a function of a graph.
 
-        Raises:
-            NotImplementedError: an operation of the graph has no counterpart in JAX.
-        """
-        self.content = content_of(inputs, outputs)
-        with _quiet():
-            self.function = _jaxified(list(inputs), with_strong_types(outputs))
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """Return what the graph computes."""
-        with _quiet():
-            return self.function(*arguments)
+def _evaluated(function: Callable[..., Any], content: str, *arguments: Any) -> tuple[Any, ...]:
+    with _quiet():
+        return function(*arguments)
 
 
 @contextlib.contextmanager
@@ -118,7 +112,7 @@ def with_strong_types(graphs: Sequence[Graph]) -> list[Graph]:
     """Return graphs that fill arrays with an array of one number, not with a number.
 
     PyTensor gives JAX a number as one of Python, which has a weak type: an array of such is float32
-    beside others that are, as −∞ is, even if all else is float64.
+    together with others that are, as −∞ is, even if all else is float64.
     """
     fills = {}
     for node in _graph.toposort(list(graphs)):
@@ -130,23 +124,22 @@ def with_strong_types(graphs: Sequence[Graph]) -> list[Graph]:
     return rebuilt(graphs, fills)
 
 
-def in_minibatches(graphs: Iterable[Graph]) -> dict[Graph, Graph]:
-    """Return what `pm.Minibatch` draws in graphs: the whole array that each is drawn from."""
-    return {
-        drawn: whole
+def without_minibatches(graphs: Sequence[Graph]) -> tuple[list[Graph], set[int]]:
+    """Return graphs with the array from which `pm.Minibatch` draws in the place of what it draws,
+    and the lengths of what it draws.
+    """
+    replaced = {
+        batch: array
         for node in _graph.toposort(list(graphs))
         if isinstance(node.op, _MinibatchOp)
-        for drawn, whole in zip(node.outputs, node.inputs, strict=True)
+        for batch, array in zip(node.outputs, node.inputs, strict=True)
+        if hasattr(array.type, "ndim")
     }
-
-
-def batch_sizes(graphs: Iterable[Graph]) -> set[int]:
-    """Return the lengths of what `pm.Minibatch` draws, as far as they are known."""
-    return {
-        drawn.type.shape[0]
-        for drawn in in_minibatches(graphs)
-        if getattr(drawn.type, "shape", ()) and drawn.type.shape[0] is not None
-    }
+    if not replaced:
+        return list(graphs), set()
+    sizes = {batch.type.shape[0] for batch in replaced} - {None}
+    length = next(iter(replaced.values())).shape[0]
+    return rebuilt(graphs, replaced, frozenset(sizes), length), sizes
 
 
 def arrays_in(graphs: Iterable[Graph]) -> dict[str, list[Graph]]:
@@ -154,26 +147,26 @@ def arrays_in(graphs: Iterable[Graph]) -> dict[str, list[Graph]]:
 
     Those without a name in the model are called `array`, `array_1`, …, in the order of the graph.
     """
-    found: dict[str, list[Graph]] = {}
+    arrays: dict[str, list[Graph]] = {}
     for leaf in dict.fromkeys(_graph.graph_inputs(list(graphs))):
         if not _is_known(leaf) or not _is_array(leaf):
             continue
-        same = next((x for x in found.values() if _is_same(x[0], leaf)), None)
+        same = next((x for x in arrays.values() if _is_same(x[0], leaf)), None)
         if same is not None:
             same.append(leaf)
             continue
         name, count = leaf.name or "array", 0
-        while name in found:
+        while name in arrays:
             count += 1
             name = f"{leaf.name or 'array'}_{count}"
-        found[name] = [leaf]
-    return found
+        arrays[name] = [leaf]
+    return arrays
 
 
 def depends_on(graphs: Sequence[Graph], variables: Iterable[Graph]) -> bool:
     """Return whether graphs depend on one of some variables."""
-    found = set(_graph.ancestors(list(graphs)))
-    return any(variable in found for variable in variables)
+    ancestors = set(_graph.ancestors(list(graphs)))
+    return not ancestors.isdisjoint(variables)
 
 
 def value_of(leaf: Graph) -> np.ndarray:
@@ -182,7 +175,10 @@ def value_of(leaf: Graph) -> np.ndarray:
 
 
 def over_batches(
-    graphs: Sequence[Graph], rows: Rows, arrays: Mapping[str, list[Graph]], values: Iterable[Graph]
+    graphs: Sequence[Graph],
+    rows: RowInputs,
+    arrays: Mapping[str, list[Graph]],
+    values: Iterable[Graph],
 ) -> tuple[list[Graph], list[Graph]]:
     """Return graphs that take the rows of a batch, and their inputs.
 
@@ -223,7 +219,7 @@ def rebuilt(
     Args:
         graphs: the graphs.
         replaced: what takes the place of a variable.
-        lengths: numbers that become `length` where they are a shape's.
+        lengths: numbers of a shape that become `length`.
         length: the variable that they become.
     """
     new = dict(replaced)
@@ -268,7 +264,7 @@ def _with_length(shape: Graph, lengths: frozenset[int], length: Graph) -> Graph:
 
 def _of_any_length(variable: Graph, axis: int) -> Graph:
     """Return an input like a variable, of any length along one axis."""
-    shape = [size for size in variable.type.shape]
+    shape = list(variable.type.shape)
     shape[axis] = None
     return pt.tensor(variable.name, dtype=variable.type.dtype, shape=tuple(shape))
 
@@ -291,6 +287,8 @@ def _is_known(leaf: Graph) -> bool:
 def _is_same(one: Graph, other: Graph) -> bool:
     first, second = value_of(one), value_of(other)
     is_alike = one.type.dtype == other.type.dtype and first.shape == second.shape
-    return is_alike and (one.name or other.name) == (other.name or one.name) and bool(
-        np.array_equal(first, second)
+    return (
+        is_alike
+        and (one.name or other.name) == (other.name or one.name)
+        and bool(np.array_equal(first, second))
     )

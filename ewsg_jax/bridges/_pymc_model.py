@@ -19,29 +19,35 @@ from ewsg_jax.bridges import _pymc_terms as terms_of_pymc
 from ewsg_jax.bridges._model import BridgedModel, Sites
 from ewsg_jax.bridges._pymc_graph import (
     Graph,
-    InJax,
-    Rows,
+    RowInputs,
     arrays_in,
     depends_on,
-    in_minibatches,
+    in_jax,
     over_batches,
     rebuilt,
     value_of,
+    without_minibatches,
 )
 from ewsg_jax.bridges._pymc_predict import Predicted
-from ewsg_jax.bridges._pymc_terms import Term
-from ewsg_jax.bridges._rows import ALL, ONE_DATUM, away_from, dependent_row
+from ewsg_jax.bridges._pymc_terms import DataTerm
+from ewsg_jax.bridges._rows import (
+    ALL,
+    ONE_DATUM,
+    ROW,
+    away_from,
+    batches_to_compare,
+    is_close,
+)
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.vectors.row_subsets import take_rows
 
 _pytensor = import_module("pytensor")
 _pt = import_module("pytensor.tensor")
 _arviz = import_module("pymc.backends.arviz")
-ROW = "row"
-"""The name of the row's own number in the data, which rows with an effect of their own need."""
 
 
 @dataclass(frozen=True, eq=False)
-class OfRows:
+class RowTerms:
     """The log likelihoods of the rows of a batch, by one evaluation of the model's graph.
 
     Attributes:
@@ -69,7 +75,7 @@ class OfRows:
 
 
 @dataclass(frozen=True, eq=False)
-class OfDatum:
+class DatumTerm:
     """The log likelihood of all data, which are one datum.
 
     Attributes:
@@ -89,7 +95,7 @@ class OfDatum:
 
 
 @dataclass(frozen=True, eq=False)
-class LogPrior:
+class PriorTerms:
     """The log density of all that is not observed row by row, with Jacobians.
 
     Attributes:
@@ -106,7 +112,7 @@ class LogPrior:
 
 
 @dataclass(frozen=True, eq=False)
-class Constrained:
+class Variables:
     """The values of a model's variables at one position.
 
     Attributes:
@@ -160,22 +166,21 @@ class Parts:
         values = self._evaluated(position)[len(self.prior) :]
         return dict(zip((term.name for term in self.others), values, strict=True))
 
-    def log_prior(self, graphs: Sequence[Graph]) -> LogPrior:
+    def log_prior(self, graphs: Sequence[Graph]) -> PriorTerms:
         """Return the log density of what is sampled and of other graphs."""
         total = _pt.add(*(x.sum() for x in [*self.prior, *graphs]), _pt.constant(0.0))
-        return LogPrior(InJax(self.values, [total]), self.names)
+        return PriorTerms(in_jax(self.values, [total]), self.names)
 
-    def constrained(self) -> Constrained:
+    def constrained(self) -> Variables:
         """Return the variables and the deterministic ones as functions of the position."""
         variables = [*self.model.free_RVs, *self.model.deterministics]
         graphs = [
             _pt.as_tensor(x, allow_xtensor_conversion=True)
             for x in self.model.replace_rvs_by_values(variables)
         ]
-        whole = in_minibatches(graphs)
-        graphs = rebuilt(graphs, whole, frozenset(self.sizes)) if whole else graphs
+        graphs, _ = without_minibatches(graphs)
         names = tuple(variable.name for variable in variables)
-        return Constrained(InJax(self.values, graphs), self.names, names)
+        return Variables(in_jax(self.values, graphs), self.names, names)
 
     def _evaluated(self, position: Position) -> list[np.ndarray]:
         return list(map(np.asarray, self._terms(*(position[name] for name in self.names))))
@@ -187,7 +192,7 @@ class Parts:
             ValueError: one has no counterpart in JAX; the message names it.
         """
         try:
-            function = InJax(self.values, [*self.prior, *graphs])
+            function = in_jax(self.values, [*self.prior, *graphs])
             jax.eval_shape(function, *self.start.values())
         except Exception as error:
             raise ValueError(
@@ -203,24 +208,24 @@ class Parts:
     def _failing(self, graphs: Sequence[Graph]) -> str:
         for variable, graph in zip(self._variables(), graphs, strict=True):
             try:
-                jax.eval_shape(InJax(self.values, [graph]), *self.start.values())
+                jax.eval_shape(in_jax(self.values, [graph]), *self.start.values())
             except Exception:
                 return repr(variable.name)
         return "all variables together"
 
     def _check_start(self, values: Sequence[np.ndarray]) -> None:
         """Raise ValueError if the density is 0 or NaN at the start, by the name of the term."""
-        for variable, found in zip(self._variables(), values, strict=True):
-            is_wrong = ~np.isfinite(found)
+        for variable, densities in zip(self._variables(), values, strict=True):
+            is_wrong = ~np.isfinite(densities)
             if not is_wrong.any():
                 continue
             place = tuple(int(x) for x in np.argwhere(is_wrong)[0])
             at = f" at {list(place)}" if place else ""
             raise ValueError(
                 "model must have a finite log density at PyMC's initial point, "
-                f"model.initial_point(); that of {variable.name!r} is {found[place]}{at} "
-                f"({np.count_nonzero(is_wrong):,} of {found.size:,}): is what is observed in its "
-                "support, and are all data numbers?"
+                f"model.initial_point(); that of {variable.name!r} is {densities[place]}{at} "
+                f"({np.count_nonzero(is_wrong):,} of {densities.size:,}): is what is observed "
+                "in its support, and are all data numbers?"
             )
 
 
@@ -259,13 +264,13 @@ def _by_row(parts: Parts, rows: str | None) -> tuple[Posterior, Data]:
     dims = tuple(x for name, x in model.dim_lengths.items() if name == dim)
     at = away_from(parts.start)
     values = parts.evaluated(at)
-    of_all = sum(_summed(values[name], axis) for name, axis in axes.items())
+    of_all = np.sum([_summed(values[name], axis) for name, axis in axes.items()], axis=0)
     first: Exception | None = None
-    for chosen in terms_of_pymc.choices(Rows(places, tuple(effects), lengths, dims), sure):
+    for chosen in terms_of_pymc.choices(RowInputs(places, tuple(effects), lengths, dims), sure):
         try:
-            found = _of_rows(parts, axes, chosen, arrays)
+            row_terms = _of_rows(parts, axes, chosen, arrays)
             data = _data(chosen, arrays, length)
-            _check_rows(found, of_all, at, data, axes)
+            _check_rows(row_terms, of_all, at, data, axes)
         except Exception as error:
             first = first or error
             continue
@@ -274,7 +279,7 @@ def _by_row(parts: Parts, rows: str | None) -> tuple[Posterior, Data]:
         )
         posterior = Posterior(
             log_prior=parts.log_prior([term.graph for term in rest]),
-            batched_log_likelihood=found,
+            batched_log_likelihood=row_terms,
             name=f"from_pymc({model.name or 'model'})",
             normalised=True if has_all_constants else None,
         )
@@ -284,12 +289,12 @@ def _by_row(parts: Parts, rows: str | None) -> tuple[Posterior, Data]:
 
 
 def _with_potentials(
-    terms: list[Term],
+    terms: list[DataTerm],
     axes: dict[str, int],
     length: int,
     arrays: dict[str, list[Graph]],
     known: dict[str, int],
-) -> tuple[dict[str, int], list[Term]]:
+) -> tuple[dict[str, int], list[DataTerm]]:
     """Return the terms of rows with the potentials that have one value for each, and the rest.
 
     Raises:
@@ -317,8 +322,8 @@ def _with_potentials(
 
 
 def _of_rows(
-    parts: Parts, axes: dict[str, int], rows: Rows, arrays: dict[str, list[Graph]]
-) -> OfRows:
+    parts: Parts, axes: dict[str, int], rows: RowInputs, arrays: dict[str, list[Graph]]
+) -> RowTerms:
     terms = [term for term in parts.others if term.name in axes]
     inputs, graphs = over_batches([term.graph for term in terms], rows, arrays, parts.values)
     total = _pt.constant(0.0)
@@ -330,15 +335,16 @@ def _of_rows(
             of_row = of_row * (graph.shape[axis] / float(term.shape[axis]))
         total = total + of_row
     # A sum of constants alone has no value for each row.
-    return OfRows(InJax(inputs, [total]), parts.names, tuple(rows.axes.items()), rows.effects)
+    return RowTerms(in_jax(inputs, [total]), parts.names, tuple(rows.axes.items()), rows.effects)
 
 
 def _summed(values: Any, axis: int) -> Any:
     """Return sums over all axes but one."""
-    return values.sum(axis=tuple(k for k in range(values.ndim) if k != axis)) if values.ndim > 1 else values
+    others = tuple(k for k in range(values.ndim) if k != axis)
+    return values.sum(axis=others) if others else values
 
 
-def _data(rows: Rows, arrays: dict[str, list[Graph]], length: int) -> dict[str, np.ndarray]:
+def _data(rows: RowInputs, arrays: dict[str, list[Graph]], length: int) -> dict[str, np.ndarray]:
     data = {
         name: np.moveaxis(value_of(arrays[name][0]), axis, 0) for name, axis in rows.axes.items()
     }
@@ -348,7 +354,7 @@ def _data(rows: Rows, arrays: dict[str, list[Graph]], length: int) -> dict[str, 
 
 
 def _check_rows(
-    of_rows: OfRows, of_all: np.ndarray, position: Position, data: Data, names: Any
+    of_rows: RowTerms, of_all: np.ndarray, position: Position, data: Data, names: Any
 ) -> None:
     """Raise ValueError if the densities of rows are not those of the model on all rows."""
     listed = ", ".join(map(repr, names))
@@ -364,15 +370,15 @@ def _check_rows(
             f"{failed}: take lengths from the data, as in shape=x.shape[0], give arrays of other "
             f"lengths outside of the rows, or {ONE_DATUM}"
         )
-    found = dependent_row(jax.jit(of_rows, compiler_options=UNOPTIMISED), of_all, position, data)
-    if found is not None:
-        row, count = found
-        raise ValueError(
-            "model must observe rows that are independent given its variables, in any order; the "
-            f"log density of row {row:,} in {listed} is another with {count:,} rows than with all "
-            f"{len(of_all):,} (as of a time series, a Gaussian process or data that the model "
-            f"centres): {ONE_DATUM}"
-        )
+    program = jax.jit(of_rows, compiler_options=UNOPTIMISED)
+    for numbers in batches_to_compare(len(of_all)):
+        if not is_close(program(position, take_rows(data, numbers)), of_all[numbers]):
+            raise ValueError(
+                "model must observe rows that are independent given its variables, in any order; "
+                f"the log densities of rows in {listed} are others with {len(numbers)} rows than "
+                f"with all {len(of_all):,} (as of a time series, a Gaussian process or data that "
+                f"the model centres): {ONE_DATUM}"
+            )
 
 
 def _one_datum(parts: Parts) -> tuple[Posterior, Data]:
@@ -389,7 +395,9 @@ def _one_datum(parts: Parts) -> tuple[Posterior, Data]:
         )
     }
     flat = [leaf for leaves in arrays.values() for leaf in leaves]
-    terms = [term for term in parts.others if not term.is_potential or depends_on([term.graph], flat)]
+    terms = [
+        term for term in parts.others if not term.is_potential or depends_on([term.graph], flat)
+    ]
     rest = [term.graph for term in parts.others if term not in terms]
     inputs = {
         name: _pt.tensor(name, dtype=leaves[0].type.dtype, shape=value_of(leaves[0]).shape)
@@ -398,9 +406,9 @@ def _one_datum(parts: Parts) -> tuple[Posterior, Data]:
     replaced = {leaf: inputs[name] for name, leaves in arrays.items() for leaf in leaves}
     graphs = rebuilt([term.graph for term in terms], replaced)
     total = _pt.add(*(x.sum() for x in graphs), _pt.constant(0.0))
-    function = InJax([*parts.values, *inputs.values()], [total])
+    function = in_jax([*parts.values, *inputs.values()], [total])
     posterior = Posterior(
-        OfDatum(function, parts.names, tuple(arrays)),
+        DatumTerm(function, parts.names, tuple(arrays)),
         parts.log_prior(rest),
         name=f"from_pymc({parts.model.name or 'model'}, rows='{ALL}')",
     )

@@ -14,7 +14,7 @@ import numpy as np
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Key
 from ewsg_jax.bridges._model import Sites
-from ewsg_jax.bridges._pymc_graph import in_minibatches
+from ewsg_jax.bridges._pymc_graph import without_minibatches
 
 _pymc = import_module("pymc")
 _clone_model = import_module("pymc.model.fgraph").clone_model
@@ -46,7 +46,7 @@ class Predicted:
         Raises:
             ValueError: the model has no such data, draws minibatches, or fails on the new data.
         """
-        if in_minibatches(self.model.observed_RVs):
+        if without_minibatches(self.model.observed_RVs)[1]:
             raise ValueError(
                 "predict must have a model of whole arrays; got one with pm.Minibatch, which draws "
                 "other rows each time: write it with pm.Data, from_pymc takes batches by itself"

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ewsg_jax.base import checks
 from ewsg_jax.bridges._pymc_graph import (
     Graph,
-    Rows,
-    batch_sizes,
+    RowInputs,
     depends_on,
-    in_minibatches,
-    rebuilt,
     value_of,
+    without_minibatches,
 )
 from ewsg_jax.bridges._rows import ALL, ONE_DATUM
 
@@ -28,7 +24,7 @@ _Flat = _continuous.FlatRV, _continuous.HalfFlatRV
 _Minibatch = import_module("pymc.variational.minibatch_rv").MinibatchRandomVariable
 
 
-class Term(NamedTuple):
+class DataTerm(NamedTuple):
     """A term of the log density that is of what is observed, or a potential.
 
     Attributes:
@@ -46,20 +42,6 @@ class Term(NamedTuple):
     dims: tuple[str | None, ...]
     is_potential: bool
     has_total: tuple[bool, ...] = ()
-
-
-class Terms(NamedTuple):
-    """The log density of a model, in parts.
-
-    Attributes:
-        prior: the terms of variables that are sampled, with the Jacobians of their transforms.
-        others: the terms of what is observed, and potentials.
-        sizes: the lengths of what `pm.Minibatch` draws.
-    """
-
-    prior: list[Graph]
-    others: list[Term]
-    sizes: set[int]
 
 
 def check_variables(model: Any, takes_missing: bool) -> None:
@@ -80,12 +62,12 @@ def check_variables(model: Any, takes_missing: bool) -> None:
     for variable in model.free_RVs:
         name, op = variable.name, variable.owner.op
         is_continuous = variable.type.dtype in _CONTINUOUS
-        whole = name.removesuffix("_unobserved")
-        is_missing = whole != name and f"{whole}_observed" in observed
+        stem = name.removesuffix("_unobserved")
+        is_missing = stem != name and f"{stem}_observed" in observed
         if is_missing and not (takes_missing and is_continuous):
             raise ValueError(
                 "model must observe every row; got missing values (NaN, or a mask) among those of "
-                f"{whole!r}, which PyMC samples as {name!r}: leave these rows out"
+                f"{stem!r}, which PyMC samples as {name!r}: leave these rows out"
                 f"{f', or {ONE_DATUM}' if is_continuous else ''}"
             )
         if not is_continuous:
@@ -109,19 +91,16 @@ def terms_of(model: Any) -> tuple[list[Graph], list[Graph], set[int]]:
         _tensors.as_tensor(factor, allow_xtensor_conversion=True)
         for factor in model.logp(sum=False)
     ]
-    whole, sizes = in_minibatches(factors), batch_sizes(factors)
+    factors, sizes = without_minibatches(factors)
     count = len(model.free_RVs)
-    if not whole:
-        return factors[:count], factors[count:], sizes
-    arrays = [x for x in whole.values() if getattr(x.type, "ndim", 0)]
-    length = arrays[0].shape[0]
-    factors = rebuilt(factors, whole, frozenset(sizes), length)
     return factors[:count], factors[count:], sizes
 
 
-def others_of(model: Any, graphs: Iterable[Graph], shapes: Iterable[tuple[int, ...]]) -> list[Term]:
+def others_of(
+    model: Any, graphs: Iterable[Graph], shapes: Iterable[tuple[int, ...]]
+) -> list[DataTerm]:
     """Return what is observed, and potentials, with their shapes and dims."""
-    found = []
+    terms = []
     for variable, graph, shape in zip(
         [*model.observed_RVs, *model.potentials], graphs, shapes, strict=True
     ):
@@ -133,11 +112,11 @@ def others_of(model: Any, graphs: Iterable[Graph], shapes: Iterable[tuple[int, .
                 getattr(total, "data", total) is not None for total in variable.owner.inputs[1:]
             )
         is_potential = variable not in model.observed_RVs
-        found.append(Term(variable.name, graph, shape, dims, is_potential, has_total))
-    return found
+        terms.append(DataTerm(variable.name, graph, shape, dims, is_potential, has_total))
+    return terms
 
 
-def row_axes(terms: list[Term], rows: str | None) -> tuple[int, dict[str, int], str | None]:
+def row_axes(terms: list[DataTerm], rows: str | None) -> tuple[int, dict[str, int], str | None]:
     """Return how many rows there are, which terms have a value for each and on which axis, and the
     name of that axis.
 
@@ -153,9 +132,9 @@ def row_axes(terms: list[Term], rows: str | None) -> tuple[int, dict[str, int], 
     observed = [term for term in terms if not term.is_potential] or terms
     with_axes = [term for term in observed if term.shape]
     if rows is not None:
-        named = {
-            term.name: term.dims.index(rows) for term in with_axes if rows in term.dims
-        } or {term.name: 0 for term in terms if term.shape and term.name == rows}
+        named = {term.name: term.dims.index(rows) for term in with_axes if rows in term.dims} or {
+            term.name: 0 for term in terms if term.shape and term.name == rows
+        }
         if not named:
             raise ValueError(
                 "rows must be the name of a dimension of what is observed, or of what has a value "
@@ -189,7 +168,7 @@ def row_axes(terms: list[Term], rows: str | None) -> tuple[int, dict[str, int], 
 
 def row_arrays(
     model: Any,
-    terms: list[Term],
+    terms: list[DataTerm],
     axes: dict[str, int],
     length: int,
     dim: str | None,
@@ -204,46 +183,52 @@ def row_arrays(
         for variable, value in model.rvs_to_values.items()
         if variable.name in axes
     }
-    found, sure = {}, set()
+    places, sure = {}, set()
     for name, leaves in arrays.items():
         if not depends_on(graphs, leaves):
             continue
         shape = value_of(leaves[0]).shape
         dims = next((x for leaf in leaves if (x := model.named_vars_to_dims.get(leaf.name))), None)
-        own = [observed[id(leaf)] for leaf in leaves if id(leaf) in observed]
-        places = [place for place, size in enumerate(shape) if size == length]
-        if own:
-            found[name] = own[0]
+        axis_observed = [observed[id(leaf)] for leaf in leaves if id(leaf) in observed]
+        as_long = [axis for axis, size in enumerate(shape) if size == length]
+        if axis_observed:
+            places[name] = axis_observed[0]
             sure.add(name)
         elif dims is not None and dim is not None and len(dims) == len(shape):
             if dim in dims:
-                found[name] = tuple(dims).index(dim)
+                places[name] = tuple(dims).index(dim)
                 sure.add(name)
-        elif places and (places[0] == 0 or len(places) == 1):
-            found[name] = places[0]
-    return found, sure
+        elif as_long and (as_long[0] == 0 or len(as_long) == 1):
+            places[name] = as_long[0]
+    return places, sure
 
 
 def row_effects(
-    model: Any, terms: list[Term], axes: dict[str, int], length: int, dim: str | None, start: Any
+    model: Any,
+    terms: list[DataTerm],
+    axes: dict[str, int],
+    length: int,
+    dim: str | None,
+    start: Any,
 ) -> dict[str, bool]:
     """Return the unconstrained variables that may have one value for each row, on their leading
     axis, and whether they have for sure.
     """
-    found = {}
+    effects = {}
     graphs = [term.graph for term in terms if term.name in axes]
     for variable in model.free_RVs:
         value = model.rvs_to_values[variable]
         dims = model.named_vars_to_dims.get(variable.name)
         if start[value.name].shape[:1] != (length,) or not depends_on(graphs, [value]):
             continue
-        is_named = dims is not None and dim is not None
-        if not is_named or dims[0] == dim:
-            found[value.name] = is_named
-    return found
+        if dims is None or dim is None:
+            effects[value.name] = False
+        elif dims[0] == dim:
+            effects[value.name] = True
+    return effects
 
 
-def choices(rows: Rows, sure: set[str]) -> Iterator[Rows]:
+def choices(rows: RowInputs, sure: set[str]) -> Iterator[RowInputs]:
     """Yield which arrays and effects may be rows: all, all but one, and those that are for sure.
 
     An array may have n numbers and no rows, such as one for each of n columns.
@@ -262,10 +247,10 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _shown(terms: list[Term]) -> str:
+def _shown(terms: list[DataTerm]) -> str:
     """Return names of terms, with the names and the lengths of their axes."""
 
-    def axes(term: Term) -> str:
+    def axes(term: DataTerm) -> str:
         parts = [
             f"{size:,}" if dim is None else f"{dim}: {size:,}"
             for dim, size in zip(term.dims, term.shape, strict=True)

@@ -106,7 +106,8 @@ def effects_of_rows():
 
 def censored():
     w, alpha = pm.Normal("w", 0, 1, shape=3), pm.HalfNormal("alpha", 1)
-    pm.Censored("y", pm.Normal.dist(X @ w, alpha), lower=-0.5, upper=0.7, observed=Y.clip(-0.5, 0.7))
+    limits = {"lower": -0.5, "upper": 0.7}
+    pm.Censored("y", pm.Normal.dist(X @ w, alpha), **limits, observed=Y.clip(-0.5, 0.7))
 
 
 def survival_by_potential():

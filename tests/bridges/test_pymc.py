@@ -1,12 +1,10 @@
 """What `from_pymc` returns: draws in the model's names, predictions, floats, flags, files."""
 
-import dataclasses
 import os
 import subprocess
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,7 +16,6 @@ skip_without_pymc()
 import pymc as pm  # noqa: E402
 import pytensor  # noqa: E402
 
-from ewsg_jax.bridges import _pymc  # noqa: E402
 from tests.bridges import pymc_models as models  # noqa: E402
 
 KEY = jax.random.key(0)
@@ -56,7 +53,7 @@ def test_draws_have_dims_coords_and_observed_data(logistic):
     # The interval's own map, at the same draws.
     logit = samples.draws["intercept_interval__"]
     np.testing.assert_allclose(
-        tree["posterior"]["intercept"], -2 + 5 / (1 + np.exp(-logit)), rtol=1e-5
+        tree["posterior"]["intercept"], -2 + 5 / (1 + np.exp(-logit)), rtol=1e-5, atol=1e-6
     )
     np.testing.assert_array_equal(tree["posterior"]["w"], samples.draws["w"])
 
@@ -119,7 +116,7 @@ def test_a_run_with_batches_has_the_exact_moments():
 def test_floats_are_those_of_jax(floats, has_x64):
     with pytensor.config.change_flags(floatX=floats), jax.enable_x64(has_x64):
         model = ewsg.from_pymc(models.model("hierarchy"))
-        wanted = jnp.float64 if has_x64 and floats == "float64" else jnp.float32
+        wanted = np.dtype(floats if has_x64 else "float32")
         assert {x.dtype for x in jax.tree.leaves(model.position)} == {wanted}
         at = jax.tree.map(lambda x: x + 0.25, model.position)
         gradient = jax.jit(model.posterior.gradient)(at, model.data)
@@ -168,20 +165,10 @@ def test_a_checkpoint_knows_the_model(tmp_path):
 
     first, again, other = of(1.0), of(1.0), of(2.0)
     path = str(tmp_path / "run")
-    whole = sampled(first, 40)
-    sampled(first, 20, checkpoint=path)
+    whole = sampled(first, checkpoint=path)
     kernel = ewsg.sgld(again.posterior, 1e-3, batch_size=6)
-    resumed = ewsg.resume(path, kernel, again.data, 40, progress=False)
+    resumed = ewsg.resume(path, again.data, kernel=kernel, progress=False)
     np.testing.assert_array_equal(resumed.draws["mean"], whole.draws["mean"])
-    assert first.posterior.log_prior.function.function.content == (
-        again.posterior.log_prior.function.function.content
-    )
     kernel = ewsg.sgld(other.posterior, 1e-3, batch_size=6)
-    with pytest.raises(ValueError, match="posterior|log_prior|kernel"):
-        ewsg.resume(path, kernel, other.data, 60, progress=False)
-
-
-def test_shapes_of_the_record_are_checked_once(logistic):
-    model, _ = logistic
-    assert dataclasses.is_dataclass(model)
-    assert _pymc.TAKEN == pm.__version__.split(".")[0]
+    with pytest.raises(ValueError, match="kernel must have the functions"):
+        ewsg.resume(path, other.data, kernel=kernel, progress=False)

@@ -16,7 +16,7 @@ from tests.bridges import pymc_models as models  # noqa: E402
 
 POSITIONS = 5
 ACCURACY = 1e-9
-"""Difference of potentials and gradients in float64, in units of the potential if that is above 1."""
+"""Difference of potentials and gradients in float64, as a share of a potential above 1."""
 BY_ROW = [name for name in models.MODELS if name not in models.ONE_DATUM]
 USUAL = "logistic", "minibatch", "effects_of_rows"
 
@@ -62,8 +62,10 @@ def test_there_are_twelve_models_and_more():
 @pytest.mark.usual_parameters("effects_of_rows")
 @pytest.mark.parametrize(
     "name",
-    "logistic hierarchy multivariate two_observed effects_of_rows survival_by_potential minibatch "
-    "total_size".split(),
+    [
+        *("logistic", "hierarchy", "multivariate", "two_observed", "effects_of_rows"),
+        *("survival_by_potential", "with_potential", "minibatch", "total_size"),
+    ],
 )
 def test_the_rows_of_a_batch_add_up_to_all(name):
     """In an order of their own."""

@@ -122,7 +122,7 @@ REFUSED = {
 @pytest.mark.filterwarnings("ignore:Data in y contains missing values")
 @pytest.mark.parametrize("write", REFUSED, ids=lambda write: write.__name__)
 def test_a_model_is_refused_in_a_sentence(write):
-    with pytest.raises(ValueError, match="^(model|rows) must ") as raised:
+    with pytest.raises(ValueError, match=r"^(model|rows) must ") as raised:
         ewsg.from_pymc(models.model("", write))
     message = str(raised.value)
     assert [text for text in REFUSED[write].split(" | ") if text not in message] == []
