@@ -19,6 +19,16 @@ from tests.faults.operators import (
 
 # fmt: off
 FAULTS = [
+    Fault("a batch of the caller's stands for itself", "Given.number", rename("self.total", "self.length"),
+          "run/streams/test_loaders.py::test_every_batch_of_a_shuffled_epoch_is_unbiased[False]"),
+    Fault("a random potential: its prior twice", "Random._gradient", assume("not self.has_posterior", True),
+          "gradients/test_random.py::test_outcomes_make_the_steps_of_rows[langevin-with posterior]"),
+    Fault("a loader: batches of the steps before once more", "Loader.skip", assume("not self.is_iterator", False),
+          "run/streams/test_loaders.py::test_runs_continue[loader]"),
+    Fault("a window of batches: always its first one", "Streamed.draw", drop("batches.first[0]"),
+          "run/streams/test_loaders.py::test_a_run_is_the_loop[4-False-1]"),
+    Fault("a random likelihood: one key for all rows", "RandomLikelihood.draw", rename("self.batch_size", "1"),
+          "gradients/test_random.py::test_each_row_of_a_batch_has_its_own_key"),
     Fault("row numbers: a carry is lost", "rng.scaled", drop("middle & mask"),
           "test_random.py::test_one_word_against_whole_numbers[399999]"),
     Fault("rounds without a key", "rng.permuted", drop("rounds[number]"),
