@@ -164,13 +164,20 @@ def is_array(leaf: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class RowDensities:
-    """The log likelihoods of the rows of a batch, by one trace of the model."""
+    """The log likelihoods of the rows of a batch, by one run of the model.
+
+    JAX keeps what it traced for some shapes: handlers take longer to trace than to differentiate.
+    """
 
     call: ModelCall
 
     def __call__(self, position: Position, rows: Data) -> Array:
         """Return them, shape (b,)."""
-        return self.call.log_likelihoods(position, rows)
+        return self._program(position, rows)
+
+    @functools.cached_property
+    def _program(self) -> Any:
+        return jax.jit(self.call.log_likelihoods, inline=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +195,11 @@ class SitePrior:
 
     def __call__(self, position: Position) -> Array:
         """Return it."""
-        return self.call.log_prior(position, self.rows)
+        return self._program(position)
+
+    @functools.cached_property
+    def _program(self) -> Any:
+        return jax.jit(lambda position: self.call.log_prior(position, self.rows), inline=True)
 
 
 class OneDatum(ModelCall):
