@@ -33,6 +33,7 @@ from benchmarks.pages import (
     stein,
 )
 from tests.blocks import python_blocks, run_blocks
+from tests.bridges.needs_pymc import skip_without_pymc
 
 ROOT = Path(__file__).parents[1]
 
@@ -217,6 +218,8 @@ def test_parts_of_your_own_are_short_and_need_public_names_only():
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_document_examples_run(path):
     """Each block asserts what the text around it says."""
+    if path.stem == "pymc":
+        skip_without_pymc()
     run_blocks(path)
 
 
