@@ -199,10 +199,6 @@ class GradientEstimator(Part, abc.ABC, Generic[P]):
         self.posterior.check(position, data)
         self.posterior.check_gradient(position, data)
 
-    def viewed(self, data: Data) -> Data:
-        """Return the data as steps see them: themselves, unless a batch stands for all rows."""
-        return data
-
     def init(self, key: Key, position: P, data: Data) -> Memory:
         """Return the first memory of a chain."""
         return ()

@@ -60,6 +60,9 @@ class InCoordinates(Kernel[P]):
     def viewed(self, data: Data) -> Data:
         return self.kernel.viewed(data)
 
+    def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+        return super().step(key, state, self.viewed(data))
+
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         data = self.viewed(data)
         inner = self.kernel.init(key, self.bijector.inverse(position), data)

@@ -15,6 +15,7 @@ from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics._protocol import Constant, needs_covariance
 from ewsg_jax.gradients import Evaluations, GradientEstimator
 from ewsg_jax.gradients._protocol import reports_covariance
+from ewsg_jax.gradients._streamed import Streamed
 from ewsg_jax.kernels import own_parts
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, first_state
 from ewsg_jax.rows._scheme import Order, is_ordered
@@ -33,12 +34,8 @@ class Pair(Kernel[P]):
     dynamics: Dynamics
     estimator: GradientEstimator[P]
 
-    def viewed(self, data: Data) -> Data:
-        return self.estimator.viewed(data)
-
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         checks.key(key)
-        data = self.viewed(data)
         position = pytrees.copy(checks.position(position))
         checks.finite("position", position)
         self.check(position, data)
@@ -126,6 +123,21 @@ class Pair(Kernel[P]):
             )
 
 
+@module
+class OnBatches(Pair[P]):
+    """A dynamics with the estimator `streamed`, whose data are one batch that stands for all."""
+
+    def viewed(self, data: Data) -> Data:
+        assert isinstance(self.estimator, Streamed)
+        return self.estimator.viewed(data)
+
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
+        return super().init(key, position, self.viewed(data))
+
+    def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+        return super().step(key, state, self.viewed(data))
+
+
 def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
     """Compose any dynamics with any estimator of the gradient.
 
@@ -181,4 +193,5 @@ def kernel(dynamics: Dynamics, estimator: GradientEstimator[P]) -> Kernel[P]:
             "option='II'",
             UserWarning,
         )
-    return Pair(dynamics=dynamics, estimator=estimator)
+    pair = OnBatches if isinstance(estimator, Streamed) else Pair
+    return pair(dynamics=dynamics, estimator=estimator)

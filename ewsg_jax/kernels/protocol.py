@@ -202,7 +202,6 @@ class Kernel(Part, abc.ABC, Generic[P]):
                 or the data do not fit it. The checks are made while tracing, and cost nothing in
                 compiled code.
         """
-        data = self.viewed(data)
         state = _checked(self, key, state, data)
         return self.transition(self.draw(key, state, data), state, data)
 

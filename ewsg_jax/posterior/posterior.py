@@ -21,10 +21,10 @@ from ewsg_jax.base.typing import Array, Data, P, Position, PyTree
 from ewsg_jax.bijectors._protocol import Transform, transform
 from ewsg_jax.bounds._protocol import Bound
 from ewsg_jax.posterior import batched
+from ewsg_jax.posterior.half_precision import in_parts
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
-from ewsg_jax.posterior.row_sums import sum_of_gradients
 from ewsg_jax.posterior.shapes_and_indices import ModelCheck
-from ewsg_jax.posterior.transformed import CheckValues, LogLikelihood, LogPrior, linear_predictor
+from ewsg_jax.posterior.transformed import over_unconstrained
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 
 _LEFT_OUT: Any = None
@@ -240,24 +240,7 @@ class Posterior(Generic[P]):
             Array(0.0573, dtype=float32)
         """
         transform("bijector", bijector)
-        check_values = (
-            None if self.check_values is None else CheckValues(self.check_values, bijector)
-        )
-        predictor = None if self.predictor is None else linear_predictor(self.predictor, bijector)
-        of_batch = self.batched_log_likelihood
-        return Posterior(
-            LogLikelihood(self.log_likelihood, bijector)
-            if predictor is None
-            else OfDatum(predictor),
-            LogPrior(self.log_prior, bijector),
-            predictor,
-            check_values=check_values,
-            # It stays concave along an affine map, for which alone there is a predictor.
-            log_concave=self.log_concave and predictor is not None,
-            # A density of the datum, whatever the position is expressed by.
-            normalised=self.normalised,
-            batched_log_likelihood=None if of_batch is None else LogLikelihood(of_batch, bijector),
-        )
+        return Posterior(**over_unconstrained(self, bijector))
 
     @functools.cached_property
     def varying(self) -> "Posterior[P]":
@@ -325,7 +308,7 @@ class Posterior(Generic[P]):
 
     def batch_sum(self, position: P, data: Data, batch: Batch) -> P:
         """Return (n/b) Σ ∇Vᵢ or Σ wᵢ ∇Vᵢ over the batch, in float32 or more: a part for `total`."""
-        total = sum_of_gradients(self, position, fetched(batch, data).rows, batch.weights)
+        total = self._sum_of_gradients(position, fetched(batch, data).rows, batch.weights)
         if batch.weights is not None:
             return total
         # The one place, with `estimate_from_rows`, where a sum over b rows is scaled to all n.
@@ -388,7 +371,7 @@ class Posterior(Generic[P]):
         position = checks.position(position)
         self.check(position, data)
         checks.integer("chunk_size", chunk_size)
-        total = sum_over_rows(lambda rows: sum_of_gradients(self, position, rows), data, chunk_size)
+        total = sum_over_rows(lambda rows: self._sum_of_gradients(position, rows), data, chunk_size)
         return total if widened else pytrees.in_dtypes_of(position, total)
 
     def gradient(self, position: P, data: Data, chunk_size: int = CHUNK_SIZE) -> P:
@@ -490,6 +473,24 @@ class Posterior(Generic[P]):
     def _prior_potential(self, position: P) -> Array:
         """V₀, an array even if `log_prior` returns a number."""
         return -jnp.asarray(self.log_prior(position))
+
+    def _sum_of_gradients(self, position: P, rows: Data, weights: Array | None = None) -> P:
+        """Σ wᵢ∇Vᵢ, at least in float32: the gradient of a sum, not a sum of gradients."""
+        if self.predictor is not None:
+            of_rows = self.row_gradients(position, rows)
+            if weights is not None:
+                of_rows = pytrees.scaled_rows(pytrees.widened(of_rows), weights)
+            return pytrees.in_dtypes_of(pytrees.widened(position), self.sum_of_rows(of_rows, rows))
+        # One backward pass for the sum: gradients of rows one by one would take b positions of
+        # memory.
+        gradient = functools.partial(jax.grad(self._weighted_potential), position)
+        is_half = any(x.dtype.itemsize < 4 for x in jax.tree.leaves(position))
+        return in_parts(gradient, rows, weights) if is_half else gradient(rows, weights)
+
+    def _weighted_potential(self, position: P, rows: Data, weights: Array | None) -> Array:
+        """Σ wᵢVᵢ over rows, without weights Σ Vᵢ."""
+        values = self.log_likelihoods(position, rows)
+        return -jnp.sum(values if weights is None else pytrees.scaled_rows(values, weights))
 
 
 def check_posterior(posterior: object) -> None:

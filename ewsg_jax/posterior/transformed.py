@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from ewsg_jax.base.constants import Split, constant_part, varying_part
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.bijectors._affine import Affine
 from ewsg_jax.bijectors._protocol import Transform
-from ewsg_jax.posterior.linear import LinearPredictor, check_predictor
+from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, check_predictor
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,27 @@ class CheckValues:
     def __call__(self, position: Position, data: Data) -> None:
         """Check the values of data at u."""
         self.check_values(self.bijector.forward(position), data)
+
+
+def over_unconstrained(posterior: Any, bijector: Transform) -> dict[str, Any]:
+    """Return the arguments of the `Posterior` over u, from a posterior over θ."""
+    check, of_batch = posterior.check_values, posterior.batched_log_likelihood
+    predictor = posterior.predictor
+    if predictor is not None:
+        predictor = linear_predictor(predictor, bijector)
+    return {
+        "log_likelihood": LogLikelihood(posterior.log_likelihood, bijector)
+        if predictor is None
+        else OfDatum(predictor),
+        "log_prior": LogPrior(posterior.log_prior, bijector),
+        "predictor": predictor,
+        "check_values": None if check is None else CheckValues(check, bijector),
+        # It stays concave along an affine map, for which alone there is a predictor.
+        "log_concave": posterior.log_concave and predictor is not None,
+        # A density of the datum, whatever the position is expressed by.
+        "normalised": posterior.normalised,
+        "batched_log_likelihood": None if of_batch is None else LogLikelihood(of_batch, bijector),
+    }
 
 
 def linear_predictor(predictor: LinearPredictor, bijector: Transform) -> LinearPredictor | None:

@@ -98,7 +98,7 @@ FAULTS = [
           "models/test_constants.py::test_other_data_have_densities"),
     Fault("linear regression: values of another noise than the gradient's", "models.linear_regression", rename("precision", "1.0"),
           "models/test_models.py::test_linear_regression_has_its_conjugate_posterior[0.7]"),
-    Fault("totals over chunks in the position's dtype", "posterior._in_parts", drop_call("pytrees.widened"),
+    Fault("totals over chunks in the position's dtype", "posterior.in_parts", drop_call("pytrees.widened"),
           "test_half_precision.py::test_a_sum_counts_on[any-bfloat16]"),
     Fault("log likelihoods as they come", "Posterior.log_likelihoods", drop_call("pytrees.wide"),
           "test_half_precision.py::test_a_likelihood_in_half_precision_is_summed_in_single[bfloat16]"),

@@ -86,6 +86,9 @@ class Stack(Kernel[P]):
     def viewed(self, data: Data) -> Data:
         return self.kernel.viewed(data)
 
+    def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
+        return super().step(key, state, self.viewed(data))
+
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         """Return a chain's members' first states; `position` has a leading members axis."""
         position, data = checks.position(position), self.viewed(data)
