@@ -16,6 +16,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer.util import potential_energy
 
+from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
 from ewsg_jax.bridges._rows import ROW
@@ -60,7 +61,7 @@ class ModelCall:
         """Return the rows: a dictionary of arrays whose leading axis counts them."""
         leaves = self.leaves()
         # Under a name that a file and an error can show, as Python writes it.
-        rows = {name: np.moveaxis(np.asarray(leaves[name]), k, 0) for name, k in self.axes.items()}
+        rows = {name: _in_front(leaves[name], k) for name, k in self.axes.items()}
         rows |= self.held
         if self.effects or not rows:
             rows[ROW] = np.arange(self.num_rows, dtype=np.int32)
@@ -154,6 +155,26 @@ class ModelCall:
         return name + jax.tree_util.keystr(tuple(rest))
 
 
+def in_dtypes_of_jax(arguments: Any) -> Any:
+    """Return arguments whose arrays of NumPy have the dtypes that JAX gives them: they are then the
+    same under another setting of 64 bits, which programs that were compiled before rely on.
+    """
+
+    def converted(leaf: Any) -> Any:
+        if not is_array(leaf) or isinstance(leaf, jax.Array):
+            return leaf
+        return np.asarray(leaf).astype(jnp.result_type(np.zeros(1, leaf.dtype)), copy=False)
+
+    return jax.tree.map(converted, arguments)
+
+
+def _in_front(leaf: Any, axis: int) -> Any:
+    """Return an array, of NumPy unless it is traced, with an axis in front of the others."""
+    if checks.is_traced(leaf):
+        return jnp.moveaxis(leaf, axis, 0)
+    return np.moveaxis(np.asarray(leaf), axis, 0)
+
+
 def is_array(leaf: Any) -> bool:
     """Return whether a leaf of the arguments is an array of numbers with axes."""
     dtype = getattr(leaf, "dtype", None)
@@ -207,7 +228,7 @@ class OneDatum(ModelCall):
 
     def data(self) -> dict[str, Any]:
         """Return the arguments with one more axis in front, of length 1."""
-        named = {name: np.asarray(leaf)[None] for name, leaf in self.leaves().items()}
+        named = {name: _in_front(leaf[None], 0) for name, leaf in self.leaves().items()}
         return named or {ROW: np.zeros(1, np.int32)}
 
     def log_prior(self, position: Position, rows: Data = None) -> Array:

@@ -67,7 +67,7 @@ class RowHandler(Messenger):
         self.sites, self.plate, self.numbers = sites, plate, numbers
         self.held = {} if held is None else held
         self.missing = missing
-        self.missing_key = jax.random.key(0) if missing_key is None else missing_key
+        self.missing_key = missing_key
         self.values: dict[str, Array] = {}
         self.lengths: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
@@ -92,7 +92,8 @@ class RowHandler(Messenger):
             msg["value"] = jax.random.key(0)  # as NumPyro's own kernels do
         elif kind == "sample" and name in self.missing:
             # Any value will do: nothing depends on it, and its density integrates to 1.
-            msg["value"], msg["is_observed"] = msg["fn"].sample(self.missing_key), True
+            key = jax.random.key(0) if self.missing_key is None else self.missing_key
+            msg["value"], msg["is_observed"] = msg["fn"].sample(key), True
             msg["fn"] = msg["fn"].mask(False)
         elif kind == "sample" and name in self.sites:
             self._densities[name] = msg["fn"]

@@ -14,7 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Array, Data, Key, Position
-from ewsg_jax.bridges._numpyro_call import ModelCall, RowDensities, SitePrior
+from ewsg_jax.bridges._numpyro_call import ModelCall, RowDensities, SitePrior, in_dtypes_of_jax
 from ewsg_jax.bridges._numpyro_model import Constrained, start
 from ewsg_jax.kernels.protocol import Kernel, KernelState, posterior_of
 
@@ -119,7 +119,8 @@ class NumpyroKernel(MCMCKernel):
         """
         if not arguments and not keywords:
             return self.call
-        call = dataclasses.replace(self.call, arguments=arguments, keywords=keywords or {})
+        arguments, keywords = in_dtypes_of_jax((arguments, keywords or {}))
+        call = dataclasses.replace(self.call, arguments=arguments, keywords=keywords)
         known = self.call.leaves()
         fixed = known if self._prior.rows is None else known.keys() - self.call.axes.keys()
         changed = [name for name, leaf in call.leaves().items() if name not in known] + [

@@ -20,7 +20,14 @@ from ewsg_jax.base.compiling import UNOPTIMISED
 from ewsg_jax.base.typing import Array, Data, Key, Position
 from ewsg_jax.base.warn import warn
 from ewsg_jax.bridges._model import BridgedModel, Sites
-from ewsg_jax.bridges._numpyro_call import AllForSome, ModelCall, OneDatum, RowDensities, SitePrior
+from ewsg_jax.bridges._numpyro_call import (
+    AllForSome,
+    ModelCall,
+    OneDatum,
+    RowDensities,
+    SitePrior,
+    in_dtypes_of_jax,
+)
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
 from ewsg_jax.bridges._numpyro_sites import (
     Structure,
@@ -41,7 +48,7 @@ def bridged(
     model: Callable[..., Any], rows: str | None, arguments: tuple[Any, ...], keywords: Any
 ) -> BridgedModel:
     """Return what `ewsg_jax.from_numpyro` does."""
-    call = ModelCall(model, arguments, keywords)
+    call = ModelCall(model, *in_dtypes_of_jax((arguments, keywords)))
     structure = structure_of(call)
     missing = tuple(
         name

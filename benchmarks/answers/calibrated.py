@@ -1,0 +1,129 @@
+"""Simulation-based calibration of three NumPyro models through NumPyro's `MCMC`, as JSON.
+
+    python -m benchmarks.answers.calibrated
+
+Parameters are drawn from the prior and data from the model; chains of `ewsg_jax.numpyro_kernel`
+sample the posterior, `chain_method="vectorized"`, and each parameter's rank among thinned draws is
+stored. Ranks are uniform if the posterior is right (Talts, Betancourt, Simpson, Vehtari & Gelman
+2018); χ² over ten bins says how far they are from it.
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.infer import MCMC
+from scipy import stats
+
+import ewsg_jax as ewsg
+from benchmarks.record import RESULTS
+
+CHAINS, DRAWS, THIN, BURN_IN, BINS = 4, 24, 50, 600, 10
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(60, 2)).astype(np.float32)
+GROUP = RANDOM.integers(6, size=60)
+
+
+def regression(x: Any, y: Any = None) -> None:
+    """A linear regression of unknown noise."""
+    w = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    log_noise = numpyro.sample("log_noise", dist.Normal(0.0, 0.3))
+    with numpyro.plate("rows", len(x)):
+        numpyro.sample("y", dist.Normal(x @ w, jnp.exp(log_noise)), obs=y)
+
+
+def counts(x: Any, y: Any = None) -> None:
+    """A Poisson regression."""
+    w = numpyro.sample("w", dist.Normal(0.0, 0.5).expand([2]).to_event(1))
+    with numpyro.plate("rows", len(x)):
+        numpyro.sample("y", dist.Poisson(jnp.exp(x @ w)), obs=y)
+
+
+def groups(group: Any, y: Any = None) -> None:
+    """Six effects of known spread about an unknown mean."""
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("groups", 6):
+        effect = numpyro.sample("effect", dist.Normal(mean, 0.7))
+    with numpyro.plate("rows", len(group)):
+        numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
+
+
+class Case(NamedTuple):
+    """A model, its inputs, and the kernel of its posterior."""
+
+    model: Callable[..., None]
+    inputs: Any
+    kernel: Callable[[ewsg.Posterior], ewsg.Kernel]
+
+
+def full(step_size: float) -> Callable[[ewsg.Posterior], ewsg.Kernel]:
+    """Return underdamped dynamics with full gradients, whose bias is far below a rank."""
+    return lambda posterior: ewsg.uld(posterior, step_size, friction=4.0, integrator="BAOAB")
+
+
+CASES = {
+    "regression": Case(regression, X, full(0.06)),
+    "counts": Case(counts, X, full(0.05)),
+    "groups": Case(groups, GROUP, full(0.12)),
+}
+
+
+def ranks(case: Case, simulations: int, key: jax.Array) -> dict[str, list[int]]:
+    """Return the ranks of each number among CHAINS · DRAWS draws."""
+    truth = numpyro.infer.Predictive(case.model, num_samples=simulations)(key, case.inputs)
+    bridged = ewsg.from_numpyro(case.model, case.inputs, truth["y"][0])
+    mcmc = MCMC(
+        ewsg.numpyro_kernel(case.kernel(bridged.posterior)),
+        num_warmup=BURN_IN,
+        num_samples=DRAWS * THIN,
+        thinning=THIN,
+        num_chains=CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+        jit_model_args=True,
+    )
+    found: dict[str, list[int]] = {}
+    start = jax.tree.map(lambda x: jnp.zeros((CHAINS, *x.shape)), bridged.position)
+    for number in range(simulations):
+        data = case.inputs, truth["y"][number]
+        mcmc.run(jax.random.fold_in(key, number), *data, init_params=start)
+        for name, draws in mcmc.get_samples().items():
+            below = (np.asarray(draws) < np.asarray(truth[name][number])).sum(0)
+            for place, rank in enumerate(np.ravel(below)):
+                found.setdefault(f"{name}[{place}]", []).append(int(rank))
+    return found
+
+
+def uniformity(of_one: Sequence[int]) -> float:
+    """Return the p-value of χ² over BINS bins of ranks."""
+    edges = np.linspace(-0.5, CHAINS * DRAWS + 0.5, BINS + 1)
+    return float(stats.chisquare(np.histogram(of_one, edges)[0]).pvalue)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=RESULTS / "calibrated.json")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    results = {}
+    for number, (name, case) in enumerate(CASES.items()):
+        found = ranks(case, options.simulations, jax.random.key(number))
+        least = {one: round(uniformity(values), 4) for one, values in found.items()}
+        results[name] = {"p": least, "ranks": found}
+        print(name, least, flush=True)
+    text = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "results": results}
+    options.out.write_text(json.dumps(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()
