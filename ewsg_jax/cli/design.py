@@ -20,7 +20,7 @@ from ewsg_jax.cli.delimited import Table, among
 from ewsg_jax.datasets._dataset import INTERCEPT
 
 ID_NAME = re.compile(r"(?i)(^|[\W_])(id|ids|nr|no|key|index|uuid|mrn)($|[\W_])|number|ID$")
-"""Names of columns that tell rows apart."""
+"""Names of columns whose cells are names of rows."""
 NO_VALUE = "missing"
 """What a level, or a feature, is called that says by 1 that the cell is missing."""
 
@@ -210,7 +210,7 @@ def _without_ids(
     columns: dict[str, CellColumn], response: str, reading: Reading
 ) -> tuple[dict[str, CellColumn], list[str]]:
     """Leave out columns whose every row has another text, or another whole number without need:
-    they are in order, or so near each other that some would be equal by chance, or called so.
+    they are in order, or so near each other that some would be equal by accident, or called so.
     """
     ids = []
     for name, one in columns.items():
