@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -175,9 +175,9 @@ def number(cell: str, mark: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _values(cells: Sequence[str], read: Mapping[str, float | None]) -> np.ndarray:
-    numbers = (read.get(cell) for cell in cells)
-    return np.fromiter((np.nan if x is None else x for x in numbers), float, len(cells))
+def _values(cells: Sequence[str], read: dict[str, Any]) -> np.ndarray:
+    known = dict.fromkeys(cells, np.nan) | read
+    return np.fromiter(map(known.__getitem__, cells), float, len(cells))
 
 
 def _of_numbers(known: Sequence[str], mark: str) -> str:

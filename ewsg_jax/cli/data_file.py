@@ -125,6 +125,7 @@ def _of_table(path: Path, reading: Reading, encoding: str) -> FileRows:
         x, names = np.zeros((len(numeric.y), 1)), ("",)
     else:
         x, names = numeric.x, tuple(feature.name for feature in numeric.features)
+        _check_names(path, names)
     numbers = numeric.y if numeric.y.dtype.kind == "f" else np.zeros(numeric.y.shape)
     dataset = Dataset(x, numbers, names, path.stem, path.name)
     about = {name: getattr(numeric, name) for name in ("response", "first", "groups", "words")}

@@ -15,8 +15,10 @@ from ewsg_jax.cli.problem import Meaning, Regression
 from ewsg_jax.datasets._dataset import INTERCEPT
 from ewsg_jax.draws.coordinates import with_digits
 
-QUANTILES = (0.025, 0.05, 0.5, 0.95, 0.975)
-"""Ends of the 95 and 90 % intervals, and the median."""
+ENDS = {95: (0.025, 0.975), 90: (0.05, 0.95)}
+"""Probabilities below the ends of intervals, by their percents."""
+QUANTILES = (ENDS[95][0], ENDS[90][0], 0.5, ENDS[90][1], ENDS[95][1])
+"""Probabilities of the quantiles, in their order, with the median."""
 RATIOS = {
     "logistic": "odds ratio",
     "softmax": "odds ratio",
@@ -73,13 +75,13 @@ class TermEstimates:
 
     def interval(self, i: int, percent: int, times: float = 1.0) -> tuple[float, float]:
         """Return the 90 or 95 % interval of a term, or of a multiple of it."""
-        low, high = {90: (1, 3), 95: (0, 4)}[percent]
-        ends = sorted(times * float(self.summary.quantiles[j, i]) for j in (low, high))
+        places = map(QUANTILES.index, ENDS[percent])
+        ends = sorted(times * float(self.summary.quantiles[j, i]) for j in places)
         return ends[0], ends[1]
 
     def median(self, i: int) -> float:
         """Return the median of a term."""
-        return float(self.summary.quantiles[2, i])
+        return float(self.summary.quantiles[QUANTILES.index(0.5), i])
 
 
 def estimates(problem: Regression, draws: np.ndarray) -> TermEstimates:

@@ -1,7 +1,7 @@
 """Planted faults of the command line: rows of a file, weights in their units, what is printed."""
 
 from tests.faults.fault import Fault
-from tests.faults.operators import assume, constant, drop, negate
+from tests.faults.operators import assume, constant, drop, negate, rename
 
 # fmt: off
 FAULTS = [
@@ -25,6 +25,6 @@ FAULTS = [
           "cli/test_regressions.py::test_groups_have_the_density_that_is_written"),
     Fault("command line: a residual of counts without their overdispersion", "CountResidual.__call__", assume("not self.alpha", True),
           "cli/test_regressions.py::test_counts"),
-    Fault("command line: the other end of an interval", "TermEstimates.interval", constant(0, 1),
+    Fault("command line: the other end of an interval", "TermEstimates.interval", rename("percent", "95"),
           "cli/test_page.py::test_numbers_are_those_of_the_summary"),
 ]
