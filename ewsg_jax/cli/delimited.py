@@ -66,7 +66,7 @@ def table(path: Path, encoding: str = "") -> Table:
     text, words = _text(path, encoding)
     try:
         separator = _separator(path, text)
-        header, rows, problems = _rows(path, csv.reader(io.StringIO(text, ""), delimiter=separator))
+        header, rows, problems = _rows(path, _reader(text, separator))
     except csv.Error as error:
         raise FileError(
             path, [f"cannot be read as a table: {error}; a quote may not be closed"]
@@ -106,11 +106,16 @@ def _text(path: Path, encoding: str) -> tuple[str, list[str]]:
     return text, words
 
 
+def _reader(text: str, separator: str) -> Iterator[list[str]]:
+    # A space between a separator and a quote is no part of the cell.
+    return csv.reader(io.StringIO(text, ""), delimiter=separator, skipinitialspace=True)
+
+
 def _separator(path: Path, text: str) -> str:
     """Return what separates the cells of the first lines: they have as many as the header."""
 
     def fit(separator: str) -> tuple[float, int]:
-        reader = csv.reader(io.StringIO(text, ""), delimiter=separator)
+        reader = _reader(text, separator)
         header, *rows = itertools.islice(filter(any, reader), limits.LINES_SHOWN)
         same = sum(len(row) == len(header) for row in rows)
         return (same / max(1, len(rows)) if len(header) > 1 else -1.0), len(header)

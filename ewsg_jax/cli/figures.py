@@ -27,7 +27,7 @@ def intervals(lines: Sequence[IntervalLine], axis: str, title: str, is_ratio: bo
         is_ratio: whether numbers at the axis are e to the power of what is drawn.
     """
     # Pixels: the height of a line, and widths beside the axis and of all.
-    row, left, right, width = 22, 260, 60, 860
+    row, left, right, width = 22, 300, 60, 900
     bottom = row * (len(lines) + 1)
     low = min(0.0, *(line.outer[0] for line in lines))
     high = max(0.0, *(line.outer[1] for line in lines))

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -165,9 +166,10 @@ def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
     try:
         _response(arguments, file_rows)
     except ConfigError as error:
-        if not problems:
+        if Path(arguments.data).suffix.lower() not in data_file.TEXT_TABLES:
             raise
-        problems.append(f"does not go with the model: {error}")
+        which = f"column {file_rows.response!r}, unless --response names another"
+        problems.append(f"does not go with the model: {error}; the response is the {which}")
     if problems:
         raise FileError(arguments.data, problems)
     codes = file_rows.y

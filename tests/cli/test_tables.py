@@ -223,6 +223,12 @@ def test_what_is_no_table(tmp_path, text, said):
         rows(tmp_path, text)
 
 
+def test_a_space_before_a_quote(tmp_path):
+    found = rows(tmp_path, 'a, "b, c", y\n1, "2", 0\n2, "5", 1\n1, "1,000", 1\n')
+    assert names(found) == ["a", "b, c"]
+    assert found.dataset.x.tolist() == [[1, 2], [2, 5], [1, 1000]]
+
+
 def test_other_encodings_are_said(tmp_path):
     text = "größe,y\n1,0\n2,1\n".encode("cp1252")
     assert names(rows(tmp_path, text, encoding="cp1252")) == ["größe"]
