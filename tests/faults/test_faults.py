@@ -70,4 +70,4 @@ def test_fault_can_be_planted(fault):
 
 
 def test_the_readme_counts_them():
-    assert f"{len(FAULTS)} injected bugs" in (ROOT / "README.md").read_text()
+    assert f"We inject {len(FAULTS)} bugs" in (ROOT / "README.md").read_text()
