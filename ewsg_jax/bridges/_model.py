@@ -138,7 +138,13 @@ class BridgedModel:
             groups["observed_data"] = {name: np.asarray(x) for name, x in self.observed.items()}
         if log_likelihood:
             posterior = check_density(self.posterior)
-            name = next(iter(self.observed)) if len(self.observed) == 1 else "log_likelihood"
+            # One observed variable whose leading axis counts the rows has their names.
+            counted = [
+                name
+                for name, values in self.observed.items()
+                if values.shape[:1] == (num_rows(self.data),)
+            ]
+            name = counted[0] if len(self.observed) == len(counted) == 1 else "log_likelihood"
             rows = of_rows(draws, posterior, self.data, LIKELIHOOD_ROWS)
             groups["log_likelihood"] = {name: rows}
             dims.setdefault(name, ["row"])

@@ -266,7 +266,7 @@ def _of_any_length(variable: Graph, axis: int) -> Graph:
     """Return an input like a variable, of any length along one axis."""
     shape = list(variable.type.shape)
     shape[axis] = None
-    return pt.tensor(variable.name, dtype=variable.type.dtype, shape=tuple(shape))
+    return variable.type.clone(shape=tuple(shape))(name=variable.name)
 
 
 def _is_array(leaf: Graph) -> bool:

@@ -400,7 +400,7 @@ def _one_datum(parts: Parts) -> tuple[Posterior, Data]:
     ]
     rest = [term.graph for term in parts.others if term not in terms]
     inputs = {
-        name: _pt.tensor(name, dtype=leaves[0].type.dtype, shape=value_of(leaves[0]).shape)
+        name: leaves[0].type.clone(shape=value_of(leaves[0]).shape)(name=name)
         for name, leaves in arrays.items()
     }
     replaced = {leaf: inputs[name] for name, leaves in arrays.items() for leaf in leaves}

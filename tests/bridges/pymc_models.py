@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pymc.dims as pmd
 import pytensor.tensor as pt
 
 N = 24
@@ -13,7 +14,12 @@ COUNTS = RANDOM.poisson(np.exp(0.3 * X[:, 0])) * RANDOM.integers(0, 2, N)
 GROUP = RANDOM.integers(0, 4, N)
 LEVEL = RANDOM.integers(0, 4, N)
 TABLE = RANDOM.normal(size=(N, 2))
-COORDS = {"obs": np.arange(N), "feature": ["a", "b", "c"], "group": list("wxyz")}
+COORDS = {
+    "obs": np.arange(N),
+    "feature": ["a", "b", "c"],
+    "group": list("wxyz"),
+    "pair": ["p", "q"],
+}
 
 
 def linear():
@@ -128,6 +134,13 @@ def with_potential():
     pm.Potential("penalty", -pm.math.abs(w).sum())
 
 
+def named_dims():
+    """Written with `pymc.dims`, whose variables know the names of their axes."""
+    x, y = pmd.Data("x", X, dims=("obs", "feature")), pmd.Data("of_y", Y, dims="obs")
+    w, sigma = pmd.Normal("w", 0, 1, dims="feature"), pmd.HalfNormal("sigma", 1)
+    pmd.Normal("y", (x * w).sum("feature"), sigma, observed=y, dims="obs")
+
+
 def minibatch():
     x, y = pm.Minibatch(X, Y, batch_size=7)
     w, sigma = pm.Normal("w", 0, 1, shape=3), pm.HalfNormal("sigma", 1)
@@ -200,6 +213,7 @@ MODELS = {
         censored,
         survival_by_potential,
         with_potential,
+        named_dims,
         minibatch,
         total_size,
         network,

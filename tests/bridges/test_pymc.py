@@ -58,6 +58,19 @@ def test_draws_have_dims_coords_and_observed_data(logistic):
     np.testing.assert_array_equal(tree["posterior"]["w"], samples.draws["w"])
 
 
+def test_log_likelihoods_of_rows_on_another_axis_have_a_name_of_their_own():
+    """An observed table (k, obs) has two axes, and the log likelihood of its rows has one."""
+
+    def write():
+        level = pm.Normal("level", shape=2)
+        pm.Normal("y", level[:, None], 1, observed=models.TABLE.T, dims=("pair", "obs"))
+
+    model = ewsg.from_pymc(models.model("", write), rows="obs")
+    tree = model.to_arviz(sampled(model, 4), log_likelihood=True)
+    assert tree["observed_data"]["y"].shape == (2, models.N)
+    assert tree["log_likelihood"]["log_likelihood"].dims == ("chain", "draw", "row")
+
+
 def test_predictions_are_pymcs_for_its_data_and_for_new_data(logistic):
     model, samples = logistic
     assert model.predict(KEY, samples)["y"].shape == (2, 60, 24)
