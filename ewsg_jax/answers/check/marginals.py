@@ -122,6 +122,10 @@ def marginal_of(
     if not all(np.isfinite(moments).all() for moments in (of_all, without, wider)):
         return UNKNOWN
     mean, sd, outside, share = of_all
+    # In units of the draws: noise of the gradients may pile the density up at any place.
+    most = settings.max_measured_ratio()
+    if not 1 / most <= sd <= most or abs(mean) > settings.max_measured_shift():
+        return UNKNOWN
     mean_error, sd_error = np.hypot(
         jackknife(np.stack([without[:, 0], np.log(without[:, 1])], axis=1)),
         [(wider[0] - mean) / 3, np.log(wider[1] / sd) / 3],
@@ -170,6 +174,7 @@ def _shares(count: int) -> np.ndarray:
     return np.concatenate([[0.0], tail, middle, 1 - tail[::-1], [1.0]])
 
 
+@np.errstate(all="ignore")
 def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float, float]:
     """Return mean and sd of a density whose logarithm has the mean scores of bins, and the parts of
     its variance and of its probability that lie beyond the draws.
