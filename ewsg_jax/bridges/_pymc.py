@@ -76,7 +76,8 @@ def _imported(needed_by: str) -> Any:
     Raises:
         ImportError: it is not there, or of another version.
     """
-    pymc = optional.module("pymc", needed_by)
+    # Of an earlier Python the extra is empty.
+    pymc = optional.module("pymc", f"{needed_by}, on Python 3.12 or later,")
     version = pymc.__version__
     if version.split(".")[0] != TAKEN:
         python = ".".join(map(str, sys.version_info[:2]))

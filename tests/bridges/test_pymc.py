@@ -124,18 +124,19 @@ def test_a_run_with_batches_has_the_exact_moments():
     assert abs(samples.draws["mean"].mean() - exact) < 5 * 0.2 / np.sqrt(15_000)
 
 
+@pytest.mark.usual_parameters("False-float64")
 @pytest.mark.parametrize("floats", ["float64", "float32"])
 @pytest.mark.parametrize("has_x64", [False, True])
 def test_floats_are_those_of_jax(floats, has_x64):
     with pytensor.config.change_flags(floatX=floats), jax.enable_x64(has_x64):
-        model = ewsg.from_pymc(models.model("hierarchy"))
+        model = ewsg.from_pymc(models.model("linear"))
         wanted = np.dtype(floats if has_x64 else "float32")
         assert {x.dtype for x in jax.tree.leaves(model.position)} == {wanted}
         at = jax.tree.map(lambda x: x + 0.25, model.position)
         gradient = jax.jit(model.posterior.gradient)(at, model.data)
         assert {x.dtype for x in jax.tree.leaves(gradient)} == {wanted}
         potential = jax.jit(model.posterior.potential)(at, model.data)
-    density = models.model("hierarchy").compile_logp(mode="FAST_COMPILE")
+    density = models.model("linear").compile_logp(mode="FAST_COMPILE")
     np.testing.assert_allclose(-potential, density(jax.tree.map(np.asarray, at)), rtol=1e-5)
 
 
@@ -150,6 +151,7 @@ assert jax.numpy.zeros(1).dtype == "float32" and len(jax.devices()) == 1
 """
 
 
+@pytest.mark.full
 def test_what_pymc_sets_for_the_process_is_set_back():
     done = subprocess.run(
         [sys.executable, "-c", SET_BACK],
@@ -167,6 +169,7 @@ def test_other_versions_are_refused(monkeypatch):
         ewsg.from_pymc(None)
 
 
+@pytest.mark.full
 def test_a_checkpoint_knows_the_model(tmp_path):
     """The same in another process, as its digest is; with another number it is refused."""
 
