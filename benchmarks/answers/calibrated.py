@@ -121,8 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         least = {one: round(uniformity(values), 4) for one, values in found.items()}
         results[name] = {"p": least, "ranks": found}
         print(name, least, flush=True)
-    text = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "results": results}
-    options.out.write_text(json.dumps(text) + "\n")
+        text = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "results": results}
+        options.out.write_text(json.dumps(text) + "\n")
 
 
 if __name__ == "__main__":
