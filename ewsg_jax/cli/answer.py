@@ -152,5 +152,5 @@ def judge(
     report = ewsg.check(key, draws, problem.posterior, problem.train, **options)
     # The verdict on draws that are right begins with that word.
     verdict = report.verdict.removeprefix("right")
-    words = f"{report.outcome.upper()}{'' if report.outcome == 'right' else ': '}{verdict}"
+    words = f"{report.outcome.upper()}{'' if verdict.startswith(' ') else ': '}{verdict}"
     return Judgement(STATUS_OF[report.outcome], words, report)

@@ -108,7 +108,28 @@ def model_of(
     precision = np.where(np.isinf(scale), 0.0, np.square(scale) ** -1.0)
     listed = tuple(mean.ravel().tolist()), tuple(precision.ravel().tolist())
     weight_prior = WeightPrior(*listed, num_groups, of_scale**-2.0)
-    return with_prior(posterior, weight_prior, f"{kind}_regression(…)"), [words, *more], start
+    is_linear = groups is None or _surely_differ(data, groups, len(classes))
+    posterior = with_prior(posterior, weight_prior, f"{kind}_regression(…)", is_linear)
+    return posterior, [words, *more], start
+
+
+def _surely_differ(data: Dataset, groups: Groups, num_classes: int) -> bool:
+    """Return whether groups differ so much that no draw has them equal, by least squares.
+
+    The sum of squares between the groups, in variances within them, is that of χ² with a degree of
+    freedom for each group if they are equal. Beyond five times that and 50, e⁻²⁵ is left of the
+    posterior there.
+    """
+    y = data.y.astype(float)
+    responses = [y == k for k in range(num_classes)] if num_classes else [y]
+    size = np.bincount(groups.numbers)
+    for response in responses:
+        weights = np.linalg.lstsq(data.x, response, rcond=None)[0]
+        left = response - data.x @ weights
+        between = np.sum(np.bincount(groups.numbers, left) ** 2 / size)
+        if between < (5 * len(size) + 50) * left.var():
+            return False
+    return True
 
 
 OWN_NAME = ("logistic", "softmax", "linear")

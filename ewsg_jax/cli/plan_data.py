@@ -61,7 +61,7 @@ HELP = {
     "num_chains": "chains of the run (default: 8)",
     "ess": "effective draws of the run (default: as many as the tolerance needs)",
     "max_passes": "passes over the data that each chain of a pilot run makes at most",
-    "seconds": "seconds that planning takes at most (default: 90)",
+    "seconds": "seconds that planning takes at most (default: 90; with groups 300)",
     "seed": "of the plan and the run (default: 0)",
 }
 """What each option is."""
@@ -131,6 +131,7 @@ def plan(arguments: PlanArguments, output: Path | None, console: Console) -> int
         console.say("\n" + "\n".join(problem.description))
     console.say(f"\n{answer.with_names(str(planned), problem)}\n")
     if folder is None:
+        console.say("--output FOLDER makes this run, checks it, and writes report.html with more")
         return status
     num_steps, full = (answer.steps_of(planned, ess) for ess in (arguments.ess, None))
     run = PlannedRun(
@@ -170,7 +171,8 @@ def _planned(arguments: PlanArguments, problem: Regression, console: Console) ->
                 tolerance=arguments.tolerance,
                 num_chains=arguments.num_chains,
                 max_passes=arguments.max_passes,
-                seconds=arguments.seconds,
+                # A hierarchy is warmed up, by windows that take their time.
+                seconds=arguments.seconds or (300.0 if arguments.group else None),
                 progress=console.shows_progress,
             )
     except np.linalg.LinAlgError as error:

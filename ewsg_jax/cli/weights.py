@@ -7,6 +7,7 @@ a τ of its own. All enter through the linear predictor, so that the model stays
 """
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -68,11 +69,36 @@ class GroupInputs:
         return jnp.concatenate([x, jnp.zeros(1, x.dtype), of_group])
 
 
-def with_prior(model: ewsg.Posterior, prior: WeightPrior, name: str) -> ewsg.Posterior:
-    """Return a regression with another prior, and with groups if the prior has these."""
+@dataclass(frozen=True)
+class GroupLogLikelihood:
+    """The log likelihood of a row, which takes the effect of its group from the position."""
+
+    num_groups: int
+    log_likelihood: Callable[[Array, Data], Array]
+
+    def __call__(self, position: Array, row: Data) -> Array:
+        """Return it."""
+        num_weights = position.shape[0] - self.num_groups - 1
+        of_features = products.matmul(row["x"], position[:num_weights])
+        effect = position[num_weights + 1 + row[GROUP]]
+        return self.log_likelihood(of_features + effect, row)
+
+
+def with_prior(
+    model: ewsg.Posterior, prior: WeightPrior, name: str, is_linear: bool = True
+) -> ewsg.Posterior:
+    """Return a regression with another prior, and with groups if the prior has these.
+
+    Groups that surely differ may be `is_linear`: of many rows gradients are then two products of
+    matrices. If their scale may be 0, no step fits the narrow part of the posterior there; without
+    a linear predictor `ewsg_jax.plan` takes other coordinates for the effects.
+    """
     predictor, bound, log_likelihood = model.predictor, model.bound, model.log_likelihood
     assert predictor is not None
-    if prior.num_groups:
+    if prior.num_groups and not is_linear:
+        log_likelihood = GroupLogLikelihood(prior.num_groups, predictor.log_likelihood)
+        predictor = bound = None
+    elif prior.num_groups:
         inputs = products.in_full(GroupInputs(prior.num_groups))
         predictor = LinearPredictor(inputs, predictor.log_likelihood, predictor.residual)
         bound, log_likelihood = None, OfDatum(predictor)

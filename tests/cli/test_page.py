@@ -188,6 +188,30 @@ def test_ticks_are_few_and_inside(ends, is_ratio):
     assert len({text for _, text in places}) == len(places) or ends[1] < 1e-5
 
 
+def test_counts_of_groups_become_a_page(tmp_path, capsys, monkeypatch):
+    """A hierarchy whose plan is trusted ends in a run that its check decides."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    generator = np.random.default_rng(0)
+    of_site = generator.normal(0, 0.6, 6)
+    lines = ["flow\tsite\tcount"]
+    for _ in range(150):
+        flow, site = generator.normal(), generator.integers(6)
+        count = generator.poisson(np.exp(1 + 0.4 * flow + of_site[site]))
+        lines.append(f"{flow:.3f}\t{site}\t{count}")
+    (tmp_path / "counts.tsv").write_text("\n".join(lines))
+    words = ["plan", str(tmp_path / "counts.tsv"), "--model", "poisson", "--group", "site"]
+    assert main([*words, "--output", str(tmp_path / "out"), "--quiet"]) == console.Exit.OK
+    assert "plan: RIGHT" in capsys.readouterr().out
+    with np.load(tmp_path / "out" / "draws.npz") as arrays:
+        names, draws = arrays["unscaled names"].tolist(), arrays["plan.unscaled"]
+    assert names[:3] == ["flow", "intercept", "sd of site"]
+    mean, sd = draws.mean((0, 1)), draws.std((0, 1))
+    assert np.all(np.abs(mean[[0, 2]] - [0.4, of_site.std()]) < 4 * sd[[0, 2]])
+    assert np.all(np.abs(mean[1] + mean[3:] - 1 - of_site) < 0.6)
+    words = above_the_fold((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert "rate ratio of count, a site against the average site" in words
+
+
 PATIENTS = 250
 
 

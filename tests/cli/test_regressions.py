@@ -7,10 +7,10 @@ import pytest
 from scipy import optimize, stats
 
 from ewsg_jax.cli.config import from_toml
-from ewsg_jax.cli.counts import CountResidual, Counts, overdispersion
+from ewsg_jax.cli.counts import CountResidual, Counts, count_regression, overdispersion
 from ewsg_jax.cli.plan_data import arguments_of, text_of
 from ewsg_jax.cli.problem import prepare
-from ewsg_jax.cli.weights import GROUP, WeightPrior
+from ewsg_jax.cli.weights import GROUP, WeightPrior, with_prior
 
 
 def regression(folder, lines, **asked):
@@ -152,6 +152,30 @@ def test_groups_have_the_density_that_is_written(tmp_path, model):
         by_hand = problem.posterior.gradient(jnp.asarray(a), data)
     assert ours[0] - ours[1] == pytest.approx(potential(a) - potential(b), rel=1e-5)
     np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
+
+
+def test_groups_have_one_density_in_both_forms():
+    """With linear predictors, for groups that surely differ; and without."""
+    prior = WeightPrior((0.0, 1.0), (1.0, 4.0), 3, 2.0)
+    forms = [with_prior(count_regression(0.5), prior, "", is_linear) for is_linear in (True, False)]
+    assert [form.predictor is None for form in forms] == [False, True]
+    generator = np.random.default_rng(0)
+    x, group = generator.normal(size=(7, 2)), generator.integers(3, size=7)
+    rows = {"x": x.astype("f"), "y": np.arange(7, dtype="f"), GROUP: group.astype("i")}
+    rows, position = jax.tree.map(jnp.asarray, (rows, generator.normal(size=6).astype("f")))
+    potentials = [float(form.potential(position, rows)) for form in forms]
+    assert potentials[0] == pytest.approx(potentials[1], rel=1e-5)
+    np.testing.assert_allclose(*(form.gradient(position, rows) for form in forms), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("width", "differ"), [(0.0, False), (0.1, False), (1.0, True)])
+def test_groups_that_surely_differ(tmp_path, width, differ):
+    generator = np.random.default_rng(0)
+    x, site = generator.normal(size=600), generator.integers(5, size=600)
+    y = x + width * np.arange(5)[site] + generator.normal(size=600)
+    lines = ["x,site,y", *(f"{a},{g},{b}" for a, g, b in zip(x, site, y, strict=True))]
+    _, problem = regression(tmp_path, lines, model="linear", group="site")
+    assert (problem.posterior.predictor is not None) == differ
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 3.0])
