@@ -85,8 +85,9 @@ WRONG["plan"] |= {
         methods=("saga_ld",), batch_size=2, memory_limit=1
     ),
     "V posterior | draws where it has none | must have a gradient some widths": lambda: planned(
-        posterior=NO_ROOT, mode=A_MODE._replace(position=POINT)
+        posterior=NO_ROOT, mode=A_MODE._replace(position=POINT, origin=type(A_MODE.origin)())
     ),
+    "V mode | other rows of data | must be one of this posterior": lambda: planned(data=DATA + 1),
 }
 
 WRONG["Plan.seconds"] |= {
