@@ -78,7 +78,7 @@ CASES = {
 
 def ranks(case: Case, simulations: int, key: jax.Array) -> dict[str, list[int]]:
     """Return the ranks of each number among CHAINS · DRAWS draws."""
-    truth = numpyro.infer.Predictive(case.model, num_samples=simulations)(key, case.inputs)
+    truth: Any = numpyro.infer.Predictive(case.model, num_samples=simulations)(key, case.inputs)
     bridged = ewsg.from_numpyro(case.model, case.inputs, truth["y"][0])
     mcmc = MCMC(
         ewsg.numpyro_kernel(case.kernel(bridged.posterior)),
@@ -110,7 +110,7 @@ def uniformity(of_one: Sequence[int]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--out", type=Path, default=RESULTS / "calibrated.json")
     options = parser.parse_args(arguments)
