@@ -51,7 +51,7 @@ def groups(group: Any, y: Any = None) -> None:
     """Six effects of known spread about an unknown mean."""
     mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
     with numpyro.plate("groups", 6):
-        effect = numpyro.sample("effect", dist.Normal(mean, 0.7))
+        effect: Any = numpyro.sample("effect", dist.Normal(mean, 0.7))
     with numpyro.plate("rows", len(group)):
         numpyro.sample("y", dist.Normal(effect[group], 1.0), obs=y)
 
