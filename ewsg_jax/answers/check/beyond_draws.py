@@ -61,30 +61,32 @@ def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradie
     is_asked = bool(analysis.scores.distance) and draws.centring is None
     if not (is_asked and has_bins(len(flat)) and CrossFit.has_room(*flat.shape)):
         return Missing()
-    # Draws that lack a tail end within two or three sds: these coordinates are looked at.
+    # What a regression at the draws has for the gradients.
     center, sd = flat.mean(0), np.maximum(flat.std(0), TINY)
-    off = np.minimum(flat.max(0) - center, center - flat.min(0)) / sd
-    nearest = np.argsort(off, kind="stable")[: settings.MAX_SCALES]
-    beyond, moved, passes = beyond_draws(draws, nearest, np.zeros(0, int), gradients_at)
-    # What a regression at the draws would have for the gradients, there and beyond.
-    coefficients = np.linalg.lstsq(
-        (flat - center) / sd, gradients[:, nearest] - gradients[:, nearest].mean(0)
-    )[0]
+    units, level = (flat - center) / sd, gradients.mean(0)
+    coefficients = np.linalg.lstsq(units, gradients - level)[0]
 
-    def linear(points: np.ndarray, place: int) -> np.ndarray:
-        return gradients[:, nearest[place]].mean() + (points - center) / sd @ coefficients[:, place]
+    def linear(points: np.ndarray, k: int) -> np.ndarray:
+        return level[k] + (points - center) / sd @ coefficients[:, k]
 
-    shares = np.empty((2, len(nearest)))
-    for place, k in enumerate(nearest):
-        by_line = beyond[place]._replace(gradients=linear(moved[place], place))
+    # Draws that lack a tail end within two or three sds, or the gradient bends: half of the
+    # coordinates that are looked at for each.
+    bends = np.mean((gradients - level - units @ coefficients) * sd * (units**2 - 1), axis=0)
+    ends = np.minimum(units.max(0), -units.min(0))
+    half = settings.MAX_SCALES // 2
+    chosen = np.unique([np.argsort(x, kind="stable")[:half] for x in (ends, -np.abs(bends))])
+    beyond, moved, passes = beyond_draws(draws, chosen, np.zeros(0, int), gradients_at)
+    shares = np.empty((2, len(chosen)))
+    for place, k in enumerate(chosen):
+        by_line = beyond[place]._replace(gradients=linear(moved[place], k))
         for row, score, there in (
             (0, gradients[:, k], beyond[place]),
-            (1, linear(flat, place), by_line),
+            (1, linear(flat, k), by_line),
         ):
             shares[row, place] = marginal_of(flat[:, k], score, draws.num_groups, there).beyond
     unknown = shares[0] - shares[1]
     worst = int(np.argmax(unknown))
-    return Missing(float(shares[0].max()), float(unknown[worst]), int(nearest[worst]), passes)
+    return Missing(float(shares[0].max()), float(unknown[worst]), int(chosen[worst]), passes)
 
 
 def beyond_draws(
