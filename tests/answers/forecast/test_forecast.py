@@ -418,7 +418,8 @@ def test_a_mode_is_looked_at_once(monkeypatch):
     elsewhere = a_mode(LINEAR, jnp.ones(3), data)
     assert ask(0.1, mode.inverse_mass, at=elsewhere)[1:] == (slopes, 1)
     more = jax.tree.map(lambda x: jnp.concatenate([x, x]), data)
-    assert ask(0.05, mode.inverse_mass, rows=more)[2] == 1
+    of_more = a_mode(LINEAR, jnp.zeros(3), more)
+    assert ask(0.05, mode.inverse_mass, at=of_more, rows=more)[2] == 1
 
     # Nothing of the data is kept.
     held = [weakref.ref(leaf) for leaf in jax.tree.leaves(more)]
