@@ -254,9 +254,11 @@ def _model_findings(request: CheckRequest, report: Report) -> list[Finding]:
     findings = coarse_numbers(draws.layout, corrected.mean, corrected.sd, draws.names)
     if known(request.posterior) is None:
         return findings  # the others ask for its values
-    covariance = report.moments.covariance
-    if report.corrected is not None and covariance is not None:
-        mean, tempered = report.moments.mean, covariance / request.temperature
+    mean, covariance = corrected.mean, corrected.covariance
+    # Also if draws lack a part of the target, of which nothing is said here.
+    is_known = np.max(corrected.mean_error / corrected.sd) <= settings.MAX_CORRECTED_ERROR
+    if is_known and covariance is not None:
+        tempered = covariance / request.temperature
         findings += odd_size(request.posterior, draws.layout, mean, tempered, request.data)
         findings += high_correlations(covariance, draws.names)
     return findings + wrong_gradient(
