@@ -103,7 +103,7 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "page"),
     [
-        ("PyMC", "docs/api/bridges"),
+        ("PyMC", "docs/pymc"),
         ("DataLoader", "docs/loaders"),
         ("deep ensemble", "docs/recipes"),
         ("tutorial", "docs/get_started"),
