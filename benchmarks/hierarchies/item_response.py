@@ -1,7 +1,7 @@
 """Exact draws of a Rasch model: items and scale by rejection, abilities given them on a grid."""
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,6 +17,9 @@ DEGREES, WIDER, LOW, AT_ONCE = 7, 1.05, 0.3, 500
 proposals whose log tau is below the mode by an exponential distribution; how many are weighed
 together.
 """
+
+STUDENT: Any = multivariate_t
+"""It takes arrays, which its stubs do not say."""
 
 
 class Proposal(NamedTuple):
@@ -85,10 +88,10 @@ class Rasch:
         h = centre + normal / np.sqrt(stretch)[:, None] @ root.T
         below = centre[-1] - rng.exponential(size=count)
         h[:, -1] = np.where(rng.random(count) < LOW, below, h[:, -1])
-        items = multivariate_t(centre[:-1], (root @ root.T)[:-1, :-1], DEGREES)
+        items = STUDENT(centre[:-1], (root @ root.T)[:-1, :-1], DEGREES)
         with np.errstate(divide="ignore"):
             low = np.log(LOW * expon.pdf(centre[-1] - h[:, -1])) + items.logpdf(h[:, :-1])
-        around = np.log(1 - LOW) + multivariate_t(centre, root @ root.T, DEGREES).logpdf(h)
+        around = np.log(1 - LOW) + STUDENT(centre, root @ root.T, DEGREES).logpdf(h)
         return h, self.log_marginal(h) - np.logaddexp(low, around)
 
     def draw(self, rng: np.random.Generator, count: int) -> Draws:
