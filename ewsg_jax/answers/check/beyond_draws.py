@@ -69,12 +69,16 @@ def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradie
     def linear(points: np.ndarray, k: int) -> np.ndarray:
         return level[k] + (points - center) / sd @ coefficients[:, k]
 
-    # Draws that lack a tail end within two or three sds, or the gradient bends: half of the
+    # Draws that lack a tail end within two or three sds, or the gradient is not linear: half of the
     # coordinates that are looked at for each.
-    bends = np.mean((gradients - level - units @ coefficients) * sd * (units**2 - 1), axis=0)
+    curvature_change = np.mean(
+        (gradients - level - units @ coefficients) * sd * (units**2 - 1), axis=0
+    )
     ends = np.minimum(units.max(0), -units.min(0))
     half = settings.MAX_SCALES // 2
-    chosen = np.unique([np.argsort(x, kind="stable")[:half] for x in (ends, -np.abs(bends))])
+    chosen = np.unique(
+        [np.argsort(x, kind="stable")[:half] for x in (ends, -np.abs(curvature_change))]
+    )
     beyond, moved, passes = beyond_draws(draws, chosen, np.zeros(0, int), gradients_at)
     shares = np.empty((2, len(chosen)))
     for place, k in enumerate(chosen):
