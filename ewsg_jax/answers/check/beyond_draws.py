@@ -82,15 +82,18 @@ def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradie
     beyond, moved, passes = beyond_draws(draws, chosen, np.zeros(0, int), gradients_at)
     shares = np.empty((2, len(chosen)))
     for place, k in enumerate(chosen):
-        by_line = beyond[place]._replace(gradients=linear(moved[place], k))
+        along_line = beyond[place]._replace(gradients=linear(moved[place], k))
         for row, score, there in (
             (0, gradients[:, k], beyond[place]),
-            (1, linear(flat, k), by_line),
+            (1, linear(flat, k), along_line),
         ):
             shares[row, place] = marginal_of(flat[:, k], score, draws.num_groups, there).beyond
-    unknown = shares[0] - shares[1]
+    # A share that no marginal gives may be all; if a line has none either, nothing is known of it.
+    known, by_line = np.nan_to_num(shares[0], nan=1.0), np.nan_to_num(shares[1], nan=1.0)
+    unknown = known - by_line
     worst = int(np.argmax(unknown))
-    return Missing(float(shares[0].max()), float(unknown[worst]), int(chosen[worst]), passes)
+    most = float(np.max(shares[0], initial=0.0, where=np.isfinite(shares[0])))
+    return Missing(most, float(unknown[worst]), int(chosen[worst]), passes)
 
 
 def beyond_draws(

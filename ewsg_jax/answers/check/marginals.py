@@ -25,7 +25,7 @@ class Marginal(NamedTuple):
         sd: its standard deviation.
         mean_error: the standard error of the mean.
         sd_error: the relative standard error of the standard deviation.
-        beyond: its probability beyond all draws.
+        beyond: its probability beyond all draws; NaN if it is not known.
     """
 
     mean: float
@@ -35,7 +35,7 @@ class Marginal(NamedTuple):
     beyond: float
 
 
-UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf, 1.0)
+UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf, np.nan)
 
 
 class Beyond(NamedTuple):
