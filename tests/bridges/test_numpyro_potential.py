@@ -65,7 +65,17 @@ def test_there_are_twenty_models_and_more():
 
 @pytest.mark.filterwarnings("ignore:subsample_size does not match")
 @pytest.mark.usual_parameters("subsampled", "condition")
-@pytest.mark.parametrize("name", [name for name in models.MODELS if name not in models.ONE_DATUM])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Two thirds are of the sweep: they take a minute.
+        pytest.param(name, id=name, marks=[pytest.mark.sweep] * (place % 3 != 0))
+        if name not in ("subsampled", "condition")
+        else name
+        for place, name in enumerate(models.MODELS)
+        if name not in models.ONE_DATUM
+    ],
+)
 def test_the_rows_of_a_batch_add_up_to_all(name):
     """In an order of their own, and each by itself."""
     model = bridged(name)
