@@ -15,6 +15,7 @@ from ewsg_jax.base.warn import warn
 from ewsg_jax.draws import likelihoods
 from ewsg_jax.draws.coordinates import in_arviz, named
 from ewsg_jax.draws.likelihoods import LIKELIHOOD_ROWS
+from ewsg_jax.draws.mean_and_sd import mean_of, sd_of
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.kernels.protocol import Kernel, KernelState, are_others, posterior_of
 from ewsg_jax.model_checks.finding import Finding, as_dictionaries
@@ -418,14 +419,8 @@ class Samples(Generic[P]):
         return in_arviz(named(self.finite_draws, single), {}, groups, **options)
 
 
-PLAIN_FIELDS = (
-    {field.name for field in dataclasses.fields(Samples)}
-    - PYTREE_FIELDS
-    - {
-        FINDINGS,
-        KERNEL,
-    }
-)
+PLAIN_FIELDS = {field.name for field in dataclasses.fields(Samples)} - PYTREE_FIELDS
+PLAIN_FIELDS -= {FINDINGS, KERNEL}
 """Fields of samples that are numbers and arrays."""
 
 
@@ -450,37 +445,6 @@ def without_diverged_moments(samples: Samples[P], diverged_at: np.ndarray) -> Sa
     if samples.moments is None or np.all(diverged_at < 0):
         return samples
     return dataclasses.replace(samples, moments=samples.moments.of_chains(diverged_at < 0))
-
-
-def mean_of(draws: PyTree, chains: np.ndarray) -> PyTree:
-    """Return the mean over chains and draws, a pytree like one draw, in float64.
-
-    Float32 has 24 bits: if the mean of some thousand draws is a thousand times their standard
-    deviation, sums in float32 have lost it.
-
-    Args:
-        draws: a pytree of arrays with leading axes (chain, draw).
-        chains: numbers of the chains that count; the mean is NaN if there are none.
-    """
-
-    def mean(leaf: np.ndarray) -> np.ndarray:
-        if not len(chains):
-            return np.full(leaf.shape[2:], np.nan)
-        # One chain at a time: float64 takes twice the room.
-        return np.mean([leaf[c].mean(0, dtype=np.float64) for c in chains], axis=0)
-
-    return jax.tree.map(lambda leaf: mean(np.asarray(leaf)), draws)
-
-
-def sd_of(draws: PyTree, chains: np.ndarray, means: PyTree) -> PyTree:
-    """Return the standard deviation about these means, over the draws that `mean_of` takes."""
-
-    def sd(leaf: np.ndarray, center: np.ndarray) -> np.ndarray:
-        if not len(chains):
-            return center
-        return np.sqrt(np.mean([np.square(leaf[c] - center).mean(0) for c in chains], axis=0))
-
-    return jax.tree.map(lambda leaf, center: sd(np.asarray(leaf), center), draws, means)
 
 
 def stored(samples: Samples) -> tuple[dict[str, Any], dict[str, Any]]:

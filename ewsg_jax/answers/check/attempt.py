@@ -36,6 +36,7 @@ from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.draws.coordinates import Names
+from ewsg_jax.draws.mean_and_sd import mean_of, sd_of
 from ewsg_jax.model_checks.edges import cut_off
 from ewsg_jax.model_checks.finding import Finding, texts
 from ewsg_jax.model_checks.precision import lost_to_rounding
@@ -45,7 +46,7 @@ from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.posterior.random import known
 from ewsg_jax.rows import _spread as spread
 from ewsg_jax.rows._named import Rows
-from ewsg_jax.run.samples import Samples, mean_of, sd_of
+from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import vector
 
 KEYS_PER_ATTEMPT = 16

@@ -16,13 +16,13 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.base import checks, limits, rng
 from ewsg_jax.base.factors import HostFactor
 from ewsg_jax.base.typing import Data, Key, Position, PyTree
+from ewsg_jax.draws.mean_and_sd import mean_of, sd_of
 from ewsg_jax.model_checks.finding import Finding, of_kinds, texts
 from ewsg_jax.model_checks.not_finite import not_finite
 from ewsg_jax.model_checks.support import NONE, Outside, outside
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
-from ewsg_jax.run.samples import mean_of, sd_of
 from ewsg_jax.vectors.layout import Layout, vector
 from ewsg_jax.vectors.potential import PotentialSpec
 
