@@ -43,15 +43,14 @@ def origin_of(kernel: Kernel, data: Data) -> Origin:
 
 def model_origin(posterior: Posterior, data: Data) -> Origin:
     """Return what stands for the rows and the likelihood of a posterior."""
+    # What sums over rows are made of.
+    likelihood = posterior.batched_log_likelihood or posterior.log_likelihood
 
     # Once for a function and what it reads now (`freshness.now`).
     def look() -> str:
-        of_rows, of_batch = posterior.log_likelihood, posterior.batched_log_likelihood
-        reader = Reader(for_files=True)
-        read = reader.read(of_rows if of_batch is None else (of_rows, of_batch))
-        return f"code {read.digest.hex()}"
+        return f"code {Reader(for_files=True).read(likelihood).digest.hex()}"
 
-    known = checked_arrays.remembered("likelihood", look, (), posterior.log_likelihood)
+    known = checked_arrays.remembered("likelihood", look, (), likelihood)
     return Origin(data_digest(data), known)
 
 
