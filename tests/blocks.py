@@ -54,37 +54,37 @@ def _run(path: Path) -> tuple[dict[str, Any], str]:
             continue
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(code, names)
-        found, wanted = out.getvalue(), shown[1]
-        if not are_alike(found, wanted):
+        printed, expected = out.getvalue(), shown[1]
+        if not are_alike(printed, expected):
             where = f"{path}, under the block of line {line + 1}"
             assert "--write" in sys.argv, (
-                f"{where}: run python tests/blocks.py --write {path}\n{found}\n{wanted}"
+                f"{where}: run python tests/blocks.py --write {path}\n{printed}\n{expected}"
             )
-            wanted = in_lines(found)
-        parts += [*lines[rest:end], "\n```text\n", wanted, "```\n"]
+            expected = in_lines(printed)
+        parts += [*lines[rest:end], "\n```text\n", expected, "```\n"]
         rest = end + shown[0].count("\n")
     return names, "".join([*parts, *lines[rest:]])
 
 
-def are_alike(found: str, wanted: str) -> bool:
+def are_alike(printed: str, expected: str) -> bool:
     """Return whether two texts have the same words, and numbers that differ in last digits."""
-    found, wanted = (TIMES.sub("", " ".join(text.split())) for text in (found, wanted))
-    same_words = NUMBER.sub("#", found) == NUMBER.sub("#", wanted)
-    numbers = zip(NUMBER.findall(found), NUMBER.findall(wanted), strict=False)
+    printed, expected = (TIMES.sub("", " ".join(text.split())) for text in (printed, expected))
+    same_words = NUMBER.sub("#", printed) == NUMBER.sub("#", expected)
+    numbers = zip(NUMBER.findall(printed), NUMBER.findall(expected), strict=False)
     return same_words and all(is_near(*pair) for pair in numbers)
 
 
-def is_near(found: str, wanted: str) -> bool:
+def is_near(printed: str, expected: str) -> bool:
     """Return whether two numbers differ by a twentieth at most, or in their last digit by three;
     those below a millionth are rounding.
     """
-    found, wanted = (text.replace(",", "").replace("−", "-") for text in (found, wanted))
-    if found == wanted:
+    printed, expected = (text.replace(",", "").replace("−", "-") for text in (printed, expected))
+    if printed == expected:
         return True
-    mantissa, _, exponent = wanted.partition("e")
+    mantissa, _, exponent = expected.partition("e")
     digits = len(mantissa.partition(".")[2])
     last = 3 * 10.0 ** (int(exponent or 0) - digits) if digits else 0.0
-    return abs(float(found) - float(wanted)) <= max(0.05 * abs(float(wanted)), last, 1e-6)
+    return abs(float(printed) - float(expected)) <= max(0.05 * abs(float(expected)), last, 1e-6)
 
 
 def in_lines(text: str) -> str:

@@ -27,6 +27,8 @@ import ewsg_jax as ewsg
 from benchmarks.record import RESULTS
 
 CHAINS, DRAWS, THIN, BURN_IN, BINS = 4, 24, 50, 600, 10
+"""Chains; kept draws of each; steps between them, and before them; bins of the χ² test. By hand:
+draws so far apart are nearly independent, as ranks must be."""
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 2)).astype(np.float32)
 GROUP = RANDOM.integers(6, size=60)
@@ -90,7 +92,7 @@ def ranks(case: Case, simulations: int, key: jax.Array) -> dict[str, list[int]]:
         progress_bar=False,
         jit_model_args=True,
     )
-    found: dict[str, list[int]] = {}
+    of_numbers: dict[str, list[int]] = {}
     start = jax.tree.map(lambda x: jnp.zeros((CHAINS, *x.shape)), bridged.position)
     for number in range(simulations):
         data = case.inputs, truth["y"][number]
@@ -98,8 +100,8 @@ def ranks(case: Case, simulations: int, key: jax.Array) -> dict[str, list[int]]:
         for name, draws in mcmc.get_samples().items():
             below = (np.asarray(draws) < np.asarray(truth[name][number])).sum(0)
             for place, rank in enumerate(np.ravel(below)):
-                found.setdefault(f"{name}[{place}]", []).append(int(rank))
-    return found
+                of_numbers.setdefault(f"{name}[{place}]", []).append(int(rank))
+    return of_numbers
 
 
 def uniformity(of_one: Sequence[int]) -> float:
@@ -117,9 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     results = {}
     for number, (name, case) in enumerate(CASES.items()):
-        found = ranks(case, options.simulations, jax.random.key(number))
-        least = {one: round(uniformity(values), 4) for one, values in found.items()}
-        results[name] = {"p": least, "ranks": found}
+        of_numbers = ranks(case, options.simulations, jax.random.key(number))
+        least = {one: round(uniformity(values), 4) for one, values in of_numbers.items()}
+        results[name] = {"p": least, "ranks": of_numbers}
         print(name, least, flush=True)
         text = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "results": results}
         options.out.write_text(json.dumps(text) + "\n")

@@ -93,7 +93,7 @@ n rows, d parameters, b batch size, M chain length, h step size, K steps between
 stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
 
 """
-    text = f"{introduction}{costs()}\n\n## Of what they are made\n\n{parts()}\n"
+    text = f"{introduction}{costs()}\n\n## Their parts\n\n{parts()}\n"
     api = """\
 # Named methods
 

@@ -105,13 +105,13 @@ STEPS = (
 def listed() -> str:
     """Return the list of CONTRIBUTING.md."""
     by_hand = [step for step in STEPS if not step.command]
-    made = [step for step in STEPS if step.command]
+    by_command = [step for step in STEPS if step.command]
     lines = ["Written by hand:", ""]
     for number, step in enumerate(by_hand, 1):
         lines.append(f"{number}. {', '.join(f'`{file}`' for file in step.files)}: {step.what}.")
     lines += ["", "Made from the record, in this order:", "", "```sh"]
-    width = max(len(step.command) for step in made)
-    lines += [f"{step.command:{width}}  # {', '.join(step.files)}" for step in made]
+    width = max(len(step.command) for step in by_command)
+    lines += [f"{step.command:{width}}  # {', '.join(step.files)}" for step in by_command]
     return "\n".join([*lines, "```"])
 
 

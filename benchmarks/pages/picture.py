@@ -19,7 +19,7 @@ from benchmarks.pages import figures
 PICTURE = Path(__file__).parents[2] / "docs" / "picture.png"
 FEATURES = ("mean_texture", "mean_concavity")
 STEP_SIZE, BATCH_SIZE = 3e-3, 32
-"""Of the biased run, as one finds them in examples."""
+"""The biased run has the step and the batch size of common examples."""
 POINTS = 1_500
 """Draws shown in each panel; the numbers are made from all of them."""
 COLOURS = ("#D55E00", "#0072B2", "#009E73")

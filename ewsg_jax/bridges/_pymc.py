@@ -76,7 +76,7 @@ def _imported(needed_by: str) -> Any:
     Raises:
         ImportError: it is not there, or of another version.
     """
-    # Of an earlier Python the extra is empty.
+    # On an earlier Python the extra is empty.
     pymc = optional.module("pymc", f"{needed_by}, on Python 3.12 or later,")
     version = pymc.__version__
     if version.split(".")[0] != TAKEN:

@@ -224,7 +224,7 @@ def _dates(known: Sequence[str]) -> dict[str, datetime.datetime] | None:
     try:
         if all(map(ISO_DATE.fullmatch, known)):
             times = {cell: datetime.datetime.fromisoformat(cell) for cell in known}
-            # Of several time zones, or of none.
+            # In several time zones, or in none.
             return {
                 cell: time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
                 for cell, time in times.items()

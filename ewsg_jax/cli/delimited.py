@@ -133,7 +133,7 @@ def _separator(path: Path, text: str) -> str:
                 f"column, {first[:60]!r}"
             ],
         )
-    # Of separators that fit as well, the most usual one.
+    # If several separators fit as well, the most usual one is taken.
     return next(s for s in SEPARATORS if with_columns[s] == with_columns[best])
 
 

@@ -58,10 +58,10 @@ def test_normal_targets_are_corrected_whatever_lies_beyond(width, off):
     root = np.eye(20) + 0.1 * rng.normal(size=(20, 20))
     precision = np.linalg.inv(root @ root.T)
     sd = np.sqrt(np.diag(root @ root.T))
-    given = width * rng.normal(size=(8, 500, 20)) @ root.T + off * sd
+    biased = width * rng.normal(size=(8, 500, 20)) @ root.T + off * sd
     matrix = jnp.asarray(precision, jnp.float32)
     posterior = ewsg.Posterior(lambda x, row: 0.0 * x[0], lambda x: -0.5 * x @ matrix @ x)
-    report = ewsg.check(jax.random.key(0), jnp.asarray(given, jnp.float32), posterior, np.zeros(4))
+    report = ewsg.check(jax.random.key(0), jnp.asarray(biased, jnp.float32), posterior, np.zeros(4))
     assert report.outcome == "wrong"
     assert report.corrected is not None
     np.testing.assert_allclose(report.corrected.mean / sd, 0, atol=1e-3)
