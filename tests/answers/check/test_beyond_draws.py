@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.answers.check.beyond_draws import Missing
+from ewsg_jax.answers.check.correction import Correction
 
 # A scale t of effects z, not centred: y_j ~ N(e^t z_j, 1), t ~ N(0, 1); t has a marginal in closed
 # form, and a long tail to the left, where rows say nothing.
@@ -49,6 +51,17 @@ def test_exact_draws_lack_nothing():
     assert report.outcome != "wrong"
     assert report.corrected is not None
     assert abs(report.corrected.mean["t"] - mean) < 4 * report.corrected.mean_error["t"]
+
+
+def test_what_lies_beyond_widens_errors_by_cauchy_and_schwarz():
+    """A quarter beyond the draws: √(1/4) times the sd of what a regression leaves."""
+    flat = np.random.default_rng(0).normal(size=(2_000, 2))
+    correction = Correction(flat, flat, flat, 0.0)
+    values = np.abs(flat[:, :1]) ** 3
+    _, error = correction.expectation(values)
+    _, wider = Missing(share=0.25).widened(correction).expectation(values)
+    left = values.std() * np.sqrt(1 - correction.explained(values))
+    np.testing.assert_allclose(np.sqrt(wider**2 - error**2), 0.5 * left, rtol=0.1)
 
 
 @pytest.mark.parametrize(("width", "off"), [(0.5, 0.0), (1.0, 1.0)])
