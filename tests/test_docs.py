@@ -300,16 +300,18 @@ def test_pages_have_the_tables_of_their_numbers():
 
 
 def test_what_a_block_prints_stands_under_it(tmp_path):
-    """In words, and in numbers but for their last digits; times are not compared."""
+    """In words, and in numbers but for their last digits, times and the passes of a search."""
     page = tmp_path / "page.md"
-    block = "```python\nprint('ESS 3888 of', 0.1234, '; 12 passes, 2.3 s (mode 1.7)')\n```\n"
+    work = "planning took 12 passes, 2.3 s (mode 1.7)"
+    block = f"```python\nprint('ESS 3888 of', 0.1234, '; {work}')\n```\n"
     for said, is_right in {
-        "ESS 3888 of 0.1234 ; 12 passes, 2.3 s (mode 1.7)": True,
-        "ESS 3,900 of\n    0.1236 ; 12 passes, 99 s (mode 2)": True,
-        "ESS 3388 of 0.1234 ; 12 passes, 2.3 s (mode 1.7)": False,
-        "ESS 3888 of 0.1334 ; 12 passes, 2.3 s (mode 1.7)": False,
-        "ESS 3888 of -0.1234 ; 12 passes, 2.3 s (mode 1.7)": False,
-        "ESS 3888 with 0.1234 ; 12 passes, 2.3 s (mode 1.7)": False,
+        f"ESS 3888 of 0.1234 ; {work}": True,
+        "ESS 3,900 of\n    0.1236 ; planning took 14 passes, 99 s (mode 2)": True,
+        f"ESS 3388 of 0.1234 ; {work}": False,
+        f"ESS 3888 of 0.1334 ; {work}": False,
+        f"ESS 3888 of -0.1234 ; {work}": False,
+        f"ESS 3888 with 0.1234 ; {work}": False,
+        "ESS 3888 of 0.1234; planning took 12 steps": False,
         "ESS 3888 of 0.1234": False,
     }.items():
         page.write_text(f"{block}\n```text\n{said}\n```\n")
