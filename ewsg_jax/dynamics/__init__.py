@@ -6,6 +6,7 @@ splitting_scheme: underdamped, by the letters of a splitting: ABOBA, BAOAB and t
 noise_corrected: underdamped, with a friction against the gradient's noise.
 noise_reduced: underdamped, injecting less noise the more the gradient has.
 thermostat: underdamped, with a friction that adapts.
+microcanonical: at unit speed, in a direction that the gradient turns.
 preconditioned: each coordinate by the size of its gradients.
 riemannian: in your own metric.
 quasi_newton: with a matrix from the steps of other chains.
@@ -14,8 +15,8 @@ in_metric: a dynamics in the coordinates of an inverse mass.
 Dynamics: the base class, for one of your own.
 QuasiNewton: the class of quasi_newton, a base class for another matrix.
 GradientAt: the function by which a dynamics evaluates the gradient at another point.
-LangevinState, UnderdampedState, ThermostatState, PreconditionedState, RiemannianState,
-    QuasiNewtonState: their states.
+LangevinState, UnderdampedState, ThermostatState, MicrocanonicalState, PreconditionedState,
+    RiemannianState, QuasiNewtonState: their states.
 palindrome: the older name of splitting_scheme.
 """
 
@@ -26,6 +27,8 @@ from ewsg_jax.dynamics._explicit import semi_implicit as semi_implicit
 from ewsg_jax.dynamics._langevin import LangevinState as LangevinState
 from ewsg_jax.dynamics._langevin import langevin as langevin
 from ewsg_jax.dynamics._mass import in_metric as in_metric
+from ewsg_jax.dynamics._microcanonical import MicrocanonicalState as MicrocanonicalState
+from ewsg_jax.dynamics._microcanonical import microcanonical as microcanonical
 from ewsg_jax.dynamics._noise_corrected import noise_corrected as noise_corrected
 from ewsg_jax.dynamics._noise_reduced import noise_reduced as noise_reduced
 from ewsg_jax.dynamics._palindrome import splitting_scheme as splitting_scheme

@@ -169,6 +169,11 @@ WRONG["dynamics: an inverse mass that does not fit"] |= {
         MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0
     ),
 }
+WRONG["dynamics.microcanonical"] |= {
+    "V position | got 1 | at least 2 numbers for microcanonical": lambda: ewsg.kernel(
+        ewsg.dynamics.microcanonical(0.1, inverse_mass=2.0), ewsg.gradients.full(MODEL)
+    ).init(KEY, jnp.zeros(1), DATA),
+}
 dynamics(
     "exact",
     {

@@ -198,6 +198,7 @@ KINDS = {
     "data": ROWS_OF_DATA,
     "step_size": STEP,
     "friction": STEP,
+    "decoherence_length": STEP.without("None"),
     "temperature": STEP,
     "inverse_mass": MASS,
     "noise": choice("gaussian", "rademacher"),
@@ -294,7 +295,7 @@ for name, method in ewsg.METHODS.items():
     every(name, right, **({"integrator": of_two[name]} if name in of_two else {}))
 right = functools.partial(ewsg.nuts, posterior=MODEL, step_size=0.1)
 every("nuts", right, max_depth=COUNT, passes_per_step=NUMBER)
-for build in (D.langevin, D.preconditioned, D.quasi_newton):
+for build in (D.langevin, D.preconditioned, D.quasi_newton, D.microcanonical):
     every(f"dynamics.{build.__name__}", functools.partial(build, step_size=0.1))
 for build in (D.euler, D.semi_implicit, D.splitting, D.exact, D.thermostat):
     every(f"dynamics.{build.__name__}", functools.partial(build, step_size=0.1, friction=1.0))
