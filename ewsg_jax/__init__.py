@@ -14,6 +14,7 @@ halve: how wrong a step size is, from runs at h and h/2 with one noise, and what
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
+networks: Bayesian neural networks.
 from_numpyro, from_pymc, bridges: models that other packages describe.
 numpyro_kernel: a kernel that NumPyro runs.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
@@ -35,6 +36,7 @@ from ewsg_jax import diagnostics as diagnostics
 from ewsg_jax import dynamics as dynamics
 from ewsg_jax import gradients as gradients
 from ewsg_jax import models as models
+from ewsg_jax import networks as networks
 from ewsg_jax import rows as rows
 from ewsg_jax.answers.check.check import check as check
 from ewsg_jax.answers.check.report import Report as Report
@@ -91,6 +93,7 @@ _ROOMS = (
     "dynamics",
     "gradients",
     "models",
+    "networks",
     "rows",
 )
 

@@ -15,7 +15,7 @@ CORE = (
 )
 RUN = "model_checks draws run"
 ANSWERS = "answers.mode answers.forecast answers.check answers.halve answers.plan"
-DOORS = "diagnostics datasets bridges cli __main__"
+DOORS = "diagnostics datasets bridges networks cli __main__"
 FLOORS = {"core": CORE, "run": RUN, "answers": ANSWERS, "doors": DOORS}
 """The rooms of each floor in their order: a room imports only from rooms that stand before it."""
 ROOMS = [room for rooms in FLOORS.values() for room in rooms.split()]

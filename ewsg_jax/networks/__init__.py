@@ -1,0 +1,15 @@
+"""Bayesian neural networks: a network's weights as the position of a chain.
+
+posterior: the target, from a network, its parameters and a likelihood.
+normal, Likelihood: what an output says of an observation.
+fan_in: the standard deviations of weights by the number of inputs.
+NetworkModel, NetworkPrediction, WithRawSD: what functions return.
+"""
+
+from ewsg_jax.networks._likelihoods import Likelihood as Likelihood
+from ewsg_jax.networks._likelihoods import normal as normal
+from ewsg_jax.networks._model import NetworkModel as NetworkModel
+from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
+from ewsg_jax.networks._model import WithRawSD as WithRawSD
+from ewsg_jax.networks._posterior import posterior as posterior
+from ewsg_jax.networks._priors import fan_in as fan_in

@@ -1,0 +1,310 @@
+"""What an output of a network says of an observation: named likelihoods, and one's own.
+
+All are densities with every constant: a log score is that of the observation.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Array, Data, Key
+
+NAMES = ("normal", "categorical", "bernoulli", "poisson")
+TAKES_LIKELIHOOD = (
+    f"one of {', '.join(map(repr, NAMES))}, a Likelihood, or a function (output, row) -> scalar"
+)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """What an output of the network says of its row.
+
+    Args:
+        log_density: `log_density(output, row) -> scalar`, the log density of row["y"] with all
+            constants.
+        mean: `mean(output)`, the observation's mean. Default None: not known.
+        sd: `sd(output)`, its standard deviation, shaped like the mean. Default None: not known.
+        probabilities: `probabilities(output)`, those of the classes, shape (classes,). Default
+            None: there are no classes.
+        draw: `draw(key, output)`, a new observation. Default None: not known.
+        check: `check(output, data)` raises what is wrong with the rows for such an output (its
+            shape and dtype). Default None: nothing is checked.
+        normalised: whether `log_density` has all constants. Default None: not known.
+        name: what it is printed as.
+        raw_sd: the number behind a learned standard deviation, a parameter in addition to the
+            network's and appended to its output. Default None: there is none.
+        raw_sd_prior: the prior of that number, as `prior` takes one.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from ewsg_jax import networks
+        >>> laplace = networks.Likelihood(
+        ...     lambda output, row: -jnp.log(2.0) - jnp.abs(row["y"] - output),
+        ...     mean=lambda output: output,
+        ... )
+        >>> laplace.log_density(jnp.array(1.0), {"y": jnp.array(1.0)}).round(4)
+        Array(-0.6931, dtype=float32)
+    """
+
+    log_density: Callable[[Array, Data], Array]
+    mean: Callable[[Array], Array] | None = None
+    sd: Callable[[Array], Array] | None = None
+    probabilities: Callable[[Array], Array] | None = None
+    draw: Callable[[Key, Array], Array] | None = None
+    check: Callable[[Any, Data], None] | None = None
+    normalised: bool | None = None
+    name: str = "a function"
+    raw_sd: float | None = None
+    raw_sd_prior: Any = 1.0
+
+
+def _size(x: Any) -> int:
+    return math.prod(x.shape)
+
+
+def _observed(data: Data) -> Any:
+    return data["y"]
+
+
+def _no_values(y: Any) -> bool:
+    """Return whether only the shape of observations is known."""
+    return not checks.are_known(y)
+
+
+@dataclass(frozen=True)
+class _Normal:
+    """Densities and moments of a normal observation.
+
+    Attributes:
+        scale: its standard deviation; None if the second half of the output says it.
+        floor: the least standard deviation, in units of y.
+    """
+
+    scale: float | None
+    floor: float
+
+    def of(self, output: Array) -> tuple[Array, Array]:
+        """Return means and standard deviations, flat."""
+        flat = jnp.ravel(output)
+        if self.scale is not None:
+            return flat, jnp.full_like(flat, self.scale)
+        half = flat.shape[0] // 2
+        return flat[:half], jax.nn.softplus(flat[half:]) + self.floor
+
+    def log_density(self, output: Array, row: Data) -> Array:
+        mean, sd = self.of(output)
+        z = (jnp.ravel(_observed(row)) - mean) / sd
+        return jnp.sum(-0.5 * z**2 - jnp.log(sd) - 0.5 * math.log(2 * math.pi))
+
+    def mean(self, output: Array) -> Array:
+        return self._shaped(self.of(output)[0])
+
+    def sd(self, output: Array) -> Array:
+        return self._shaped(self.of(output)[1])
+
+    def draw(self, key: Key, output: Array) -> Array:
+        mean, sd = self.of(output)
+        return self._shaped(mean + sd * jax.random.normal(key, mean.shape, mean.dtype))
+
+    def check(self, output: Any, data: Data) -> None:
+        y, per_y = _observed(data), 1 if self.scale is not None else 2
+        size = math.prod(y.shape[1:])
+        if _size(output) != per_y * size:
+            if per_y == 1:
+                takes = f"{size}, a mean for each number"
+            else:
+                takes = f"{2 * size}, means and then raw standard deviations, or {size}, means"
+            _wrong_output("normal", takes, output, y)
+        if jnp.issubdtype(y.dtype, jnp.complexfloating):
+            raise TypeError(f"data['y'] must hold real numbers; got {checks.describe(y)}")
+
+    @staticmethod
+    def _shaped(flat: Array) -> Array:
+        return flat[0] if flat.shape == (1,) else flat
+
+
+def _wrong_output(name: str, takes: str, output: Any, y: Any) -> None:
+    raise ValueError(
+        f"apply must return for likelihood={name!r} and data['y'] of shape {tuple(y.shape)} "
+        f"{takes}; it returned {checks.describe(output)} for one row"
+    )
+
+
+def normal(
+    scale: float | Literal["learned"] | None = None,
+    *,
+    floor: float = 1e-6,
+    scale_prior: Any = 1.0,
+) -> Likelihood:
+    """A normal observation, whose mean and standard deviation the network says.
+
+    With k numbers in an observation the network returns 2k: k means, then k raw standard
+    deviations s, each standing for softplus(s) + `floor`. Or it returns k means: the standard
+    deviation is then `scale`, or one unknown softplus(s) + `floor` for all, where s is a parameter
+    that is sampled with the network's.
+
+    Args:
+        scale: the standard deviation, in units of y, or `"learned"`. Default: by what the network
+            returns, from it if there are 2k numbers, learned if there are k.
+        floor: the least standard deviation, in units of y.
+        scale_prior: the prior of s, a standard deviation around 0 or a distribution.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from ewsg_jax import networks
+        >>> networks.normal(scale=2.0).log_density(jnp.array(1.0), {"y": jnp.array(1.0)}).round(4)
+        Array(-1.6121, dtype=float32)
+    """
+    checks.positive("floor", floor)
+    is_learned = scale == "learned"
+    if scale is not None and not is_learned:
+        if isinstance(scale, str):
+            raise ValueError(
+                f"scale must be a positive number, 'learned' or None; got {checks.describe(scale)}"
+            )
+        checks.positive("scale", scale)
+    parts = _Normal(None if is_learned else scale, floor)
+    return Likelihood(
+        parts.log_density,
+        parts.mean,
+        parts.sd,
+        draw=parts.draw,
+        check=parts.check,
+        normalised=True,
+        name="normal",
+        raw_sd=0.0 if is_learned else None,
+        raw_sd_prior=scale_prior,
+    )
+
+
+def _categorical_density(logits: Array, row: Data) -> Array:
+    return jax.nn.log_softmax(logits)[jnp.asarray(_observed(row), jnp.int32)]
+
+
+def _categorical_check(logits: Any, data: Data) -> None:
+    y = _observed(data)
+    if len(logits.shape) != 1 or logits.shape[0] < 2:
+        _wrong_output("categorical", "logits of shape (classes,)", logits, y)
+    if y.ndim != 1:
+        is_one_hot = y.ndim == 2 and y.shape[1] == logits.shape[0]
+        way = "data['y'].argmax(axis=1)" if is_one_hot else "data['y'].reshape(-1)"
+        raise ValueError(
+            "data['y'] must hold one label for each row for likelihood='categorical', shape "
+            f"({y.shape[0]},); got {checks.describe(y)}: give {way}"
+        )
+    if not _no_values(y):
+        checks.labels("data['y']", y, logits.shape[0])
+
+
+def _bernoulli_density(logits: Array, row: Data) -> Array:
+    logits, y = jnp.ravel(logits), jnp.ravel(_observed(row)).astype(bool)
+    return jnp.sum(jax.nn.log_sigmoid(jnp.where(y, logits, -logits)))
+
+
+def _of_each(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function of an output, a number if the output is one."""
+
+    def of(output: Array) -> Array:
+        return function(jnp.reshape(output, ()) if output.shape == (1,) else output)
+
+    return of
+
+
+def _one_a_number(name: str, what: str, output: Any, data: Data) -> Any:
+    y = _observed(data)
+    if _size(output) != math.prod(y.shape[1:]):
+        _wrong_output(name, f"{math.prod(y.shape[1:])}, {what} for each number", output, y)
+    return y
+
+
+def _bernoulli_check(output: Any, data: Data) -> None:
+    y = _one_a_number("bernoulli", "a logit", output, data)
+    if not _no_values(y):
+        checks.labels("data['y']", np.asarray(y).reshape(-1), 2)
+
+
+def _poisson_density(log_rate: Array, row: Data) -> Array:
+    log_rate = jnp.ravel(log_rate)
+    y = jnp.ravel(_observed(row)).astype(log_rate.dtype)
+    return jnp.sum(y * log_rate - jnp.exp(log_rate) - gammaln(y + 1))
+
+
+def _poisson_check(output: Any, data: Data) -> None:
+    y = _one_a_number("poisson", "a log rate", output, data)
+    if _no_values(y):
+        return
+    numbers = np.asarray(y)
+    wrong = ~((numbers >= 0) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        raise ValueError(
+            "data['y'] must hold counts, whole numbers from 0 on; got "
+            f"{numbers[wrong][0]} in row {np.argwhere(wrong)[0][0]}"
+        )
+
+
+def _named(name: str) -> Likelihood:
+    if name == "normal":
+        return normal()
+    if name == "categorical":
+        return Likelihood(
+            _categorical_density,
+            probabilities=jax.nn.softmax,
+            draw=jax.random.categorical,
+            check=_categorical_check,
+            normalised=True,
+            name=name,
+        )
+    if name == "bernoulli":
+        probability = _of_each(jax.nn.sigmoid)
+        return Likelihood(
+            _bernoulli_density,
+            probability,
+            _of_each(lambda logit: jnp.sqrt(jax.nn.sigmoid(logit) * jax.nn.sigmoid(-logit))),
+            draw=lambda key, output: jax.random.bernoulli(key, probability(output)).astype(int),
+            check=_bernoulli_check,
+            normalised=True,
+            name=name,
+        )
+    return Likelihood(
+        _poisson_density,
+        _of_each(jnp.exp),
+        _of_each(lambda log_rate: jnp.exp(log_rate / 2)),
+        draw=lambda key, output: jax.random.poisson(key, _of_each(jnp.exp)(output)),
+        check=_poisson_check,
+        normalised=True,
+        name=name,
+    )
+
+
+def likelihood_of(value: object) -> Likelihood:
+    """Check the argument `likelihood`, and return what it stands for."""
+    if isinstance(value, Likelihood):
+        return value
+    if isinstance(value, str):
+        checks.one_of("likelihood", value, NAMES)
+        return _named(value)
+    if not callable(value):
+        raise TypeError(f"likelihood must be {TAKES_LIKELIHOOD}; got {checks.describe(value)}")
+    return Likelihood(cast(Any, value))
+
+
+def for_output(likelihood: Likelihood, output: Any, data: Data) -> Likelihood:
+    """Return a likelihood for a network with such an output: a normal one that leaves the scale
+    open learns it if the network returns means alone.
+    """
+    parts = getattr(likelihood.log_density, "__self__", None)
+    if not isinstance(parts, _Normal) or parts.scale is not None or likelihood.raw_sd is not None:
+        return likelihood
+    if _size(output) == math.prod(_observed(data).shape[1:]):
+        return normal("learned", floor=parts.floor, scale_prior=likelihood.raw_sd_prior)
+    return likelihood

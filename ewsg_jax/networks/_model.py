@@ -1,0 +1,256 @@
+"""A network as a target: its posterior over sampled leaves, and what it predicts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax.base import checks
+from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.gradients import random_likelihood, uniform
+from ewsg_jax.gradients._protocol import GradientEstimator
+from ewsg_jax.networks._leaves import named_leaves
+from ewsg_jax.networks._likelihoods import Likelihood
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._named import Rows
+
+
+class WithRawSD(NamedTuple):
+    """A position of a network and of one standard deviation for all observations.
+
+    Attributes:
+        network: the network's sampled leaves.
+        raw_sd: s, of the standard deviation softplus(s) plus the likelihood's floor; a scalar.
+    """
+
+    network: PyTree
+    raw_sd: Array
+
+
+class NetworkPrediction(NamedTuple):
+    """What a network with one set of parameters says of the observations of b rows.
+
+    Attributes:
+        mean: their means, shape (b, …); None if the likelihood does not know them.
+        sd: their standard deviations, like the means; None as above.
+        probabilities: those of the classes, shape (b, classes); None without classes.
+    """
+
+    mean: Array | None
+    sd: Array | None
+    probabilities: Array | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkModel:
+    """A network, a likelihood and a prior, as `ewsg_jax.networks.posterior` makes one.
+
+    A position has the sampled leaves of the network's parameters, with None in the place of the
+    others; with a standard deviation that is learned it is a `WithRawSD`. Rows are a pytree of
+    arrays with the leading axis b, as in the data: {"x": …, "y": …}.
+
+    Attributes:
+        posterior: the target; of a network with a key a random potential, which `estimator` knows.
+        position: the start, from the parameters that were given.
+        prior_variance: the prior's variance of each number, a pytree like the position: an
+            `inverse_mass`.
+        likelihood: the likelihood.
+        roles: what each leaf of the parameters is, by name: "sampled", "trained" (carried as it is
+            here, and free while the network is trained) or "fixed".
+    """
+
+    posterior: Posterior
+    position: Position
+    prior_variance: Position
+    likelihood: Likelihood
+    roles: dict[str, str]
+    _assembly: "Assembly"
+
+    def __repr__(self) -> str:
+        """Return one line: the likelihood, and how many numbers are sampled."""
+        sampled = sum(x.size for x in jax.tree.leaves(self.position))
+        others = sum(x.size for x in jax.tree.leaves(self._assembly.constants))
+        rest = f", {others:,} carried" if others else ""
+        return f"NetworkModel({self.likelihood.name}; {sampled:,} numbers sampled{rest})"
+
+    def params(self, position: Position) -> PyTree:
+        """Return the network's parameters at a position, those that are not sampled included."""
+        return self._assembly.params(position)
+
+    def trainable(self) -> "NetworkModel":
+        """Return the model in which trained leaves are sampled too, to train the network by its
+        potential.
+        """
+        return self._assembly.remade(True, None)
+
+    def with_params(self, params: PyTree) -> "NetworkModel":
+        """Return the same model at other parameters, such as trained ones.
+
+        Args:
+            params: parameters like those that it was made with.
+
+        Raises:
+            TypeError, ValueError: they are no such parameters.
+        """
+        takes = "params must be like those that the model was made with"
+        checks.same_tree(takes, "params", params, self.params(self.position))
+        return self._assembly.remade(False, params)
+
+    def output(self, position: Position, x: PyTree, key: Key | None = None) -> Array:
+        """Return the network's outputs for b rows of inputs, leading axis b.
+
+        Args:
+            position: a position.
+            x: inputs like data["x"], leading axis b.
+            key: a typed PRNG key, for a network that takes one.
+        """
+        count = jax.tree.leaves(x)[0].shape[0]
+        if not self._assembly.keyed:
+            return jax.vmap(self._assembly.output, (None, 0))(position, x)
+        keys = jax.random.split(checks.key(key), count)
+        return jax.vmap(self._assembly.output, (None, 0, 0))(position, x, keys)
+
+    def predict(self, position: Position, x: PyTree, key: Key | None = None) -> NetworkPrediction:
+        """Return means, standard deviations and class probabilities of b new observations.
+
+        Args:
+            position: a position.
+            x: inputs like data["x"], leading axis b.
+            key: a typed PRNG key, for a network that takes one.
+        """
+        outputs, known = self.output(position, x, key), self.likelihood
+        functions = known.mean, known.sd, known.probabilities
+        return NetworkPrediction(*(None if f is None else jax.vmap(f)(outputs) for f in functions))
+
+    def log_density(self, position: Position, rows: Data, key: Key | None = None) -> Array:
+        """Return the log density of each row's observation, shape (b,).
+
+        Args:
+            position: a position.
+            rows: rows of the data.
+            key: a typed PRNG key, for a network that takes one.
+        """
+        return jax.vmap(self.likelihood.log_density)(self.output(position, rows["x"], key), rows)
+
+    def draw(self, key: Key, position: Position, x: PyTree) -> Array:
+        """Return a new observation for each of b rows of inputs.
+
+        Args:
+            key: a typed PRNG key.
+            position: a position.
+            x: inputs like data["x"], leading axis b.
+
+        Raises:
+            ValueError: the likelihood does not know how to draw one.
+        """
+        if self.likelihood.draw is None:
+            raise ValueError(
+                "likelihood must have a draw(key, output) for new observations; got "
+                f"{self.likelihood.name}: give networks.Likelihood(log_density, draw=…)"
+            )
+        of_network, of_rows = jax.random.split(checks.key(key))
+        outputs = self.output(position, x, of_network if self._assembly.keyed else None)
+        return jax.vmap(self.likelihood.draw)(jax.random.split(of_rows, len(outputs)), outputs)
+
+    def estimator(
+        self, *, batch_size: int, replace: bool = True, rows: Rows = "random"
+    ) -> GradientEstimator:
+        """Return the estimator of ∇V by batches: `gradients.uniform`, or
+        `gradients.random_likelihood` for a network that takes a key.
+
+        Args:
+            batch_size: b, the number of rows in a batch.
+            replace: as for `gradients.uniform`.
+            rows: as for `gradients.uniform`.
+
+        Raises:
+            TypeError, ValueError: an argument has the wrong type or value.
+        """
+        if not self._assembly.keyed:
+            return uniform(self.posterior, batch_size=batch_size, replace=replace, rows=rows)
+        return random_likelihood(
+            self._assembly.keyed_density,
+            self._assembly.log_prior,
+            batch_size=batch_size,
+            replace=replace,
+            rows=rows,
+        )
+
+
+class Assembly:
+    """What the functions of a model are made of.
+
+    Attributes:
+        apply: `apply(params, x)`, or `apply(params, x, key)`.
+        keyed: which of the two.
+        likelihood: the likelihood.
+        structure: that of the parameters.
+        is_sampled: which of their leaves are sampled.
+        constants: the leaves that are not.
+        log_prior: the log density of a position.
+        remade: makes a model again: with trained leaves sampled, or at other parameters.
+    """
+
+    def __init__(
+        self,
+        apply: Callable[..., Any],
+        keyed: bool,
+        likelihood: Likelihood,
+        params: PyTree,
+        is_sampled: list[bool],
+    ) -> None:
+        leaves, self.structure = jax.tree.flatten(jax.tree.map(jnp.asarray, params))
+        self.apply, self.keyed, self.likelihood = apply, keyed, likelihood
+        self.is_sampled = tuple(is_sampled)
+        self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
+        self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
+        self.remade: Callable[[bool, PyTree | None], NetworkModel]
+
+    @property
+    def has_raw_sd(self) -> bool:
+        """Whether a standard deviation is a parameter."""
+        return self.likelihood.raw_sd is not None
+
+    def start(self, params: PyTree) -> Position:
+        """Return the position of these parameters."""
+        leaves = jax.tree.leaves(jax.tree.map(jnp.asarray, params))
+        kept = [x if sampled else None for x, sampled in zip(leaves, self.is_sampled, strict=True)]
+        network = self.structure.unflatten(kept)
+        if not self.has_raw_sd:
+            return network
+        dtype = jnp.result_type(*[x for x in kept if x is not None])
+        return WithRawSD(network, jnp.asarray(self.likelihood.raw_sd, dtype))
+
+    def params(self, position: Position) -> PyTree:
+        """Return the parameters at a position."""
+        leaves = iter(jax.tree.leaves(position.network if self.has_raw_sd else position))
+        others = iter(self.constants)
+        return self.structure.unflatten(
+            [next(leaves) if sampled else next(others) for sampled in self.is_sampled]
+        )
+
+    def output(self, position: Position, x: PyTree, *key: Key) -> Array:
+        """Return the output for one row of inputs, a learned standard deviation behind it."""
+        output = jnp.asarray(self.apply(self.params(position), x, *key))
+        if not self.has_raw_sd:
+            return output
+        means = jnp.ravel(output)
+        return jnp.concatenate([means, jnp.broadcast_to(position.raw_sd, means.shape)])
+
+    def density(self, position: Position, row: Data) -> Array:
+        """Return the log density of one row."""
+        return self.likelihood.log_density(self.output(position, row["x"]), row)
+
+    def keyed_density(self, position: Position, row: Data, key: Key) -> Array:
+        """Return the log density of one row, by a network that takes a key."""
+        return self.likelihood.log_density(self.output(position, row["x"], key), row)
+
+    def batched_density(self, position: Position, rows: Data) -> Array:
+        """Return the log density of each of b rows, shape (b,)."""
+        return jax.vmap(self.density, (None, 0))(position, rows)
+
+    def named(self, position: Position) -> list[tuple[str, Any]]:
+        """Return the leaves of a position by their names in the parameters."""
+        return named_leaves(position.network if self.has_raw_sd else position)

@@ -1,0 +1,263 @@
+"""From a network, its parameters and rows to a target of sampling."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ewsg_jax.base import checks, numeric, tracing
+from ewsg_jax.base.typing import Array, Data, PyTree
+from ewsg_jax.gradients import random_likelihood
+from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
+from ewsg_jax.networks._leaves import Filter, check_params, chosen, is_state, shown
+from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
+from ewsg_jax.networks._model import Assembly, NetworkModel
+from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
+from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.rows._view import Rows, view
+
+_TAKES_DATA = 'data must be a dictionary of rows {"x": inputs, "y": observations}'
+_IN_TRAINING = (
+    "a network in training mode (dropout, batch normalisation) must be given in evaluation mode: "
+    "deterministic=True and use_running_average=True in Flax, module.eval() in nnx, "
+    "equinox.nn.inference_mode(module); for dropout that is meant, apply(params, x, key)"
+)
+
+
+def posterior(
+    apply: Callable[..., Any],
+    params: PyTree,
+    data: Data,
+    *,
+    likelihood: str | Likelihood | Callable[[Array, Data], Array],
+    prior: Prior = 1.0,
+    sampled: Filter | None = None,
+    fixed: Filter | None = None,
+    check_data: bool = True,
+) -> NetworkModel:
+    """Make a target of sampling of a network: its posterior over all or some parameters.
+
+    Args:
+        apply: `apply(params, x)`, the network's output for one row x of the inputs, such as
+            `lambda params, x: network.apply({"params": params}, x)` of flax.linen, or a function
+            of `networks.from_nnx` and `networks.from_equinox`. Or `apply(params, x, key)`, a
+            random network (dropout, augmentation).
+        params: its parameters, a pytree of floating-point arrays. Of Flax's variables {"params":
+            …, "batch_stats": …} all collections but "params" are fixed.
+        data: the rows {"x": inputs, "y": observations}, or some of them; x may be a pytree. A
+            likelihood of your own may read more leaves. They are checked, and not kept.
+        likelihood: `"normal"` (2k numbers for k in an observation: means, then raw standard
+            deviations s of softplus(s) + 1e-6; or k means and a standard deviation that is
+            learned), `"categorical"` (logits; whole labels from 0 on), `"bernoulli"` (logits; 0
+            and 1), `"poisson"` (log rates; counts); `networks.normal(…)`; a `networks.Likelihood`;
+            or a function `(output, row) -> log density`.
+        prior: the prior of the sampled leaves: the standard deviation of normal numbers around 0;
+            a distribution (`log_prob`, as NumPyro's); `"fan_in"`, the standard deviation of
+            `networks.fan_in`; a dict of these, whose keys are names of leaves, of subtrees
+            or patterns (`"Dense_0/kernel"`, `"Dense_0"`, `"*/bias"`), the first that matches
+            counting; or a function `(name, shape)` that returns one of these. Default: N(0, 1).
+        sampled: which leaves are sampled: names or patterns as above, or a function `(name, leaf)
+            -> bool`. The others are carried as they are. Default: all that are not fixed.
+        fixed: which leaves are carried as they are and not trained either. Default: none.
+        check_data: whether values in `data` are checked, and that each sampled leaf has an effect
+            on these rows.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; or the network is in
+            training mode, returns what does not fit the likelihood, or has leaves that no row
+            reaches.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> def apply(params, x):
+        ...     return jnp.tanh(x @ params["hidden"]) @ params["last"]
+        >>> params = {"hidden": jnp.ones((1, 3)), "last": jnp.ones((3, 2))}
+        >>> data = {"x": jnp.arange(4.0)[:, None], "y": jnp.arange(4.0)}
+        >>> model = ewsg.networks.posterior(apply, params, data, likelihood="normal")
+        >>> model
+        NetworkModel(normal; 9 numbers sampled)
+        >>> kernel = ewsg.sghmc(
+        ...     model.posterior, 1e-3, friction=1.0, batch_size=2, inverse_mass=model.prior_variance
+        ... )
+        >>> samples = ewsg.sample(jax.random.key(0), kernel, model.position, data, 100)
+        >>> samples.predict(lambda p, x: model.predict(p, x).mean, data["x"]).shape
+        (4,)
+    """
+    checks.function("apply", apply, "(params, x) -> output")
+    likelihood = likelihood_of(likelihood)
+    checks.boolean("check_data", check_data)
+    named = check_params(params)
+    rows = _checked_rows(data)
+    roles = _roles(params, named, sampled, fixed)
+    keyed = _takes_key(apply)
+
+    output = _checked_output(apply, keyed, params, rows)
+    likelihood = for_output(likelihood, output, rows)
+    if likelihood.check is not None:
+        likelihood.check(
+            _with_raw_sd(likelihood, output), rows if check_data else checks.shapes(rows)
+        )
+
+    def make(at: PyTree, roles: dict[str, str]) -> NetworkModel:
+        is_sampled = [role == "sampled" for role in roles.values()]
+        assembly = Assembly(apply, keyed, likelihood, at, is_sampled)
+
+        def remade(train: bool, params: PyTree | None) -> NetworkModel:
+            as_sampled = {"trained": "sampled"} if train else {}
+            others = {name: as_sampled.get(role, role) for name, role in roles.items()}
+            return make(at if params is None else params, others)
+
+        assembly.remade = remade
+        return _model(assembly, at, roles, prior, output)
+
+    model = make(params, roles)
+    if check_data and checks.are_known(rows):
+        _check_effects(model, rows)
+    return model
+
+
+def _model(
+    assembly: Assembly, params: PyTree, roles: dict[str, str], prior: Prior, output: Any
+) -> NetworkModel:
+    """Return the model of checked parts at parameters."""
+    position = assembly.start(params)
+    priors = priors_of(prior, assembly.named(position))
+    likelihood = assembly.likelihood
+    if assembly.has_raw_sd:
+        priors += priors_of(likelihood.raw_sd_prior, [("raw_sd", position.raw_sd)])
+    assembly.log_prior = log_prior_of(priors)
+    if assembly.keyed:
+        target = random_likelihood(
+            assembly.keyed_density, assembly.log_prior, batch_size=1
+        ).posterior
+    else:
+        target = Posterior(
+            log_prior=assembly.log_prior,
+            batched_log_likelihood=assembly.batched_density,
+            check_values=_LabelCheck(likelihood, _with_raw_sd(likelihood, output)),
+            normalised=likelihood.normalised,
+        )
+    variances = jax.tree.structure(position).unflatten([one.variance for one in priors])
+    return NetworkModel(target, position, variances, likelihood, roles, assembly)
+
+
+class _LabelCheck:
+    """The `check_values` of a posterior: what the likelihood says of the observations."""
+
+    def __init__(self, likelihood: Likelihood, output: Any) -> None:
+        self.likelihood, self.output = likelihood, output
+
+    def __call__(self, position: PyTree, data: Data) -> None:
+        """Raise what is wrong with the observations for the network's output."""
+        if self.likelihood.check is not None:
+            self.likelihood.check(self.output, data)
+
+
+def _with_raw_sd(likelihood: Likelihood, output: Any) -> Any:
+    """Return the shape of an output with the raw standard deviations that are learned."""
+    if likelihood.raw_sd is None:
+        return output
+    return jax.ShapeDtypeStruct((2 * output.size,), output.dtype)
+
+
+def _check_effects(model: NetworkModel, rows: Data) -> None:
+    """Raise ValueError if no row reaches a sampled leaf."""
+    if not isinstance(model.posterior, Posterior) or model.posterior.batched_log_likelihood is None:
+        return
+    asked = dataclasses.replace(model.posterior, check_values=None)
+    for question in (unread, without_effect):
+        for finding in question(asked, model.position, rows):
+            raise ValueError(
+                f"params must all have an effect on the rows of data: {finding.text}; leave such "
+                "leaves out of sampled=, or give fixed="
+            )
+
+
+def _checked_rows(data: Data) -> Any:
+    """Check the argument `data`, and return its rows."""
+    rows = numeric.native(data.tree if isinstance(data, Rows) else data)
+    if not isinstance(rows, dict) or not {"x", "y"} <= set(rows):
+        raise TypeError(f"{_TAKES_DATA}; got {checks.describe(data)}")
+    checks.data(rows)
+    return view(rows).tree
+
+
+def _roles(
+    params: PyTree, named: list[tuple[str, Any]], sampled: Filter | None, fixed: Filter | None
+) -> dict[str, str]:
+    """Return what is done with each leaf."""
+    is_fixed = chosen("fixed", fixed, named)
+    is_sampled = [True] * len(named) if sampled is None else chosen("sampled", sampled, named)
+    roles = {}
+    for (name, leaf), is_out, is_in in zip(named, is_fixed, is_sampled, strict=True):
+        is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+        if is_out or is_state(name, params):
+            roles[name] = "fixed"
+        elif not is_float:
+            raise TypeError(
+                "params must have floating-point leaves, apart from those that are fixed; "
+                f"{name!r} is {checks.describe(leaf)}: give fixed={name!r}"
+            )
+        else:
+            roles[name] = "sampled" if is_in else "trained"
+    if "sampled" not in roles.values():
+        raise ValueError(
+            f"sampled must leave one leaf to sample of {shown([name for name, _ in named])}; all "
+            "are fixed"
+        )
+    return roles
+
+
+def _takes_key(apply: Callable[..., Any]) -> bool:
+    """Return whether a network takes a key as its third argument, which has no default."""
+    try:
+        parameters = inspect.signature(apply).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    needed = [
+        p
+        for p in parameters
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(needed) not in (0, 1, 2, 3):
+        raise TypeError(
+            "apply must be a function (params, x) -> output, or (params, x, key) -> output; got "
+            f"one that takes {inspect.signature(apply)}"
+        )
+    return len(needed) == 3
+
+
+def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows: Data) -> Any:
+    """Check what the network returns for one row, and return its shape and dtype."""
+    row = checks.datum(rows)
+    key = (jax.eval_shape(lambda: jax.random.key(0)),) if keyed else ()
+    arguments = checks.shapes(params), row["x"], *key
+
+    def called(*arguments: Any) -> Any:
+        return apply(*arguments)
+
+    try:
+        output = jax.eval_shape(called, *arguments)
+    except Exception as error:
+        raise ValueError(
+            "apply must return the network's output for one row of data['x'], without an axis of "
+            f"rows; it failed: {checks.reason(error)} ({checks.listed('x', row['x'])})"
+            f"{_hint(error)}"
+        ) from error
+    is_array = isinstance(output, jax.ShapeDtypeStruct)
+    if not is_array or not jnp.issubdtype(output.dtype, jnp.floating):
+        raise ValueError(
+            "apply must return one floating-point array, the network's output for one row; it "
+            f"returned {checks.describe(output)}"
+        )
+    tracing.check_same("apply", called, *arguments, key=_IN_TRAINING)
+    return output
+
+
+def _hint(error: Exception) -> str:
+    """Return what to do about a network that failed in training mode; nothing else is known."""
+    signs = "dropout", "Dropout", "rng", "RNG", "mutable", "Cannot mutate", "batch_stats", "key"
+    return f": {_IN_TRAINING}" if any(sign in str(error) for sign in signs) else ""
