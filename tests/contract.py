@@ -107,16 +107,19 @@ def every_pair():
 
 
 def every_method():
-    """Parametrise over all combinations: usual each estimator and dynamics once, full the rest."""
+    """Parametrise over all combinations: usual each estimator and dynamics once, full a half of the
+    pairwise ones, with one of each method."""
     every, met = met_in_pairs()
+    of_method = {every[k][0]: k for k in met}
+    full = {*met[::2], *of_method.values()}
     usual, parts, parameters = set(), set(), []
-    for name, k in {every[k][0]: k for k in met}.items():
+    for name, k in of_method.items():
         method = ewsg.METHODS[name]
         if {method.estimator, method.dynamics[:1]} - parts:
             usual.add(k)
         parts |= {method.estimator, method.dynamics[:1]}
     for k, combination in enumerate(every):
-        tier = [] if k in usual else [pytest.mark.full] if k in met else [pytest.mark.sweep]
+        tier = [] if k in usual else [pytest.mark.full] if k in full else [pytest.mark.sweep]
         parameters.append(pytest.param(*combination, id=label(*combination), marks=tier))
     return pytest.mark.parametrize(("name", "options"), parameters, scope="module")
 

@@ -165,7 +165,7 @@ def test_other_models_are_carried_out(tmp_path, capsys, model):
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupt_loses_nothing(tmp_path):
     """The same command resumes, and gives what it would have given."""
-    words = ["plan", rows_of(tmp_path), "--model", "logistic", "--ess", "1e6", "--output"]
+    words = ["plan", rows_of(tmp_path), "--model", "logistic", "--ess", "3e5", "--output"]
     output, alone = tmp_path / "out", tmp_path / "whole"
     kept = output / "checkpoints"
     status, said, errors = ended(

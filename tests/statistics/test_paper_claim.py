@@ -46,7 +46,7 @@ def divergence(kernel, seed):
 
 @pytest.mark.parametrize("integrator", ["euler", "semi_implicit"])
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(s, marks=pytest.mark.sweep) for s in range(2, 10))]
+    "seed", [0, *(pytest.param(s, marks=pytest.mark.sweep) for s in range(1, 10))]
 )
 def test_ewsg_is_closer_than_sghmc(seed, integrator):
     uniform, weighted = (divergence(kernel, seed) for kernel in kernels(integrator))
