@@ -10,17 +10,24 @@ microcanonical: at unit speed, in a direction that the gradient turns.
 preconditioned: each coordinate by the size of its gradients.
 riemannian: in your own metric.
 quasi_newton: with a matrix from the steps of other chains.
+cyclical: step sizes that fall and start again, with the temperature and the draws that go with it.
 LowRank: an inverse mass, for any of them that takes one.
 in_metric: a dynamics in the coordinates of an inverse mass.
+adaptive_mass: a dynamics in a diagonal mass that the burn-in learns and that is then frozen.
+Cyclical: the schedule of cyclical.
 Dynamics: the base class, for one of your own.
 QuasiNewton: the class of quasi_newton, a base class for another matrix.
 GradientAt: the function by which a dynamics evaluates the gradient at another point.
 LangevinState, UnderdampedState, ThermostatState, MicrocanonicalState, PreconditionedState,
-    RiemannianState, QuasiNewtonState: their states.
+    RiemannianState, QuasiNewtonState, AdaptiveMassState: their states.
 palindrome: the older name of splitting_scheme.
 """
 
 from ewsg_jax.base.factors import LowRank as LowRank
+from ewsg_jax.dynamics._adaptive_mass import AdaptiveMassState as AdaptiveMassState
+from ewsg_jax.dynamics._adaptive_mass import adaptive_mass as adaptive_mass
+from ewsg_jax.dynamics._cyclical import Cyclical as Cyclical
+from ewsg_jax.dynamics._cyclical import cyclical as cyclical
 from ewsg_jax.dynamics._exact import exact as exact
 from ewsg_jax.dynamics._explicit import euler as euler
 from ewsg_jax.dynamics._explicit import semi_implicit as semi_implicit

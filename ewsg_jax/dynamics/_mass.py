@@ -210,6 +210,7 @@ def without_metric(dynamics: Dynamics) -> tuple[Dynamics, Mass | None]:
 
 def with_step_size(dynamics: Dynamics, step_size: Constant | Schedule) -> Dynamics:
     """Return the same dynamics with another step size, a field of it."""
-    if isinstance(dynamics, InMetric):
-        return InMetric(dynamics=with_step_size(dynamics.dynamics, step_size), mass=dynamics.mass)
+    inner = vars(dynamics).get("dynamics")
+    if inner is not None:
+        return dataclasses.replace(dynamics, dynamics=with_step_size(inner, step_size))  # pyright: ignore
     return dataclasses.replace(dynamics, step_size=step_size)  # pyright: ignore

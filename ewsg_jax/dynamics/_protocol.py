@@ -68,6 +68,9 @@ class Schedule(Part):
         0.05
     """
 
+    may_be_zero: ClassVar[bool] = False
+    """Whether a value of 0 is meant, as a temperature of 0 is in gradient descent."""
+
     function: Callable[[Array], Any] = static()
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _in_arithmetic

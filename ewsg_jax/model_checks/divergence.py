@@ -91,7 +91,8 @@ def _of_schedules(kernel: Kernel, step: int) -> str:
         for field in dataclasses.fields(part):
             schedule = getattr(part, field.name)
             value = float(schedule(jnp.int32(step))) if isinstance(schedule, Schedule) else 1.0
-            if not 0 < value < np.inf:
+            is_meant = value == 0 and schedule.may_be_zero
+            if not 0 < value < np.inf and not is_meant:
                 values.append(f"{field.name} was {value:g}")
     return f"there {', '.join(values)}, by its schedule" if values else ""
 

@@ -188,9 +188,23 @@ def _kept(
         raise ValueError(
             f"keep_when must keep a step; got none of the {kept.due(num_steps)} that are due"
         )
+    _check_learned(request, kept, terms)
     return kept, jax.tree.map(
         lambda x: jax.ShapeDtypeStruct((x.shape[0], num_draws, *x.shape[1:]), x.dtype), draw_shapes
     )
+
+
+def _check_learned(request: Request, kept: Kept, terms: RunTerms) -> None:
+    """Raise ValueError if steps are kept in which the dynamics still learns its mass."""
+    one = getattr(request.kernel, "kernel", request.kernel)  # a stack has that of its members
+    learns = int(np.max(getattr(getattr(one, "dynamics", None), "burn_in", 0)))
+    first = int(kept.steps(terms.first_step, terms.num_steps)[0]) if learns else learns + 1
+    if first <= learns:
+        raise ValueError(
+            f"burn_in must be at least {learns - terms.first_step:,}, the steps in which the mass "
+            "is learned: draws of these have another distribution; got "
+            f"{request.burn_in:,}, which keeps step {first:,}"
+        )
 
 
 def _digest(kept: Kept) -> str | None:

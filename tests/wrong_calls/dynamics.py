@@ -169,6 +169,37 @@ WRONG["dynamics: an inverse mass that does not fit"] |= {
         MODEL, 0.1, friction=1.0, batch_size=1, balance="noise", inverse_mass=2.0
     ),
 }
+PLAIN = "langevin or an underdamped scheme without an inverse mass of its own"
+WRONG["dynamics.adaptive_mass"] |= {
+    f"V dynamics | got {said} | {PLAIN}": lambda inner=inner: ewsg.dynamics.adaptive_mass(
+        inner, burn_in=10
+    )
+    for said, inner in (
+        ("preconditioned(", ewsg.dynamics.preconditioned(0.1)),
+        ("thermostat(", ewsg.dynamics.thermostat(0.1, friction=1.0)),
+        ("noise_reduced(", ewsg.dynamics.noise_reduced(0.1, friction=1.0)),
+        (
+            "langevin(step_size=0.1, temperature=1.0, inverse_mass=2.0)",
+            ewsg.dynamics.langevin(0.1, inverse_mass=2.0),
+        ),
+    )
+} | {
+    "T dynamics | 0.1 (float) | one of ewsg_jax.dynamics": lambda: ewsg.dynamics.adaptive_mass(
+        0.1, burn_in=10
+    ),
+}
+CYCLES = {
+    "T period | 10.0 (float) | a whole number, at least 2": {"period": 10.0},
+    "V period | got 1 | a whole number, at least 2": {"period": 1},
+    "V exploration | got 1.0 | above 0 and below 1": {"exploration": 1.0},
+    "V exploration | got 0.95 | must leave a step of 10 to sample": {"exploration": 0.95},
+    "T snapshots | 1.5 (float) | from 1 to 2": {"snapshots": 1.5},
+    "V snapshots | got 3 | from 1 to 2": {"snapshots": 3},
+}
+WRONG["dynamics.cyclical"] |= {
+    said: lambda wrong=wrong: ewsg.dynamics.cyclical(**({"step_size": 0.1, "period": 10} | wrong))
+    for said, wrong in CYCLES.items()
+}
 WRONG["dynamics.microcanonical"] |= {
     "V position | got 1 | at least 2 numbers for microcanonical": lambda: ewsg.kernel(
         ewsg.dynamics.microcanonical(0.1, inverse_mass=2.0), ewsg.gradients.full(MODEL)
