@@ -23,8 +23,8 @@ so their ε is h and their α is γh. Their mean starts from 1, which has units;
 counts from nothing, and G does not depend on the units of V. They also take ε⁴ off the variance of
 the noise, Chen et al.'s B̂ with v for the covariance of a batch. v is not that: it holds the squares
 of the gradient itself, so with full gradients the draws would be too narrow, and it is left out.
-Where a gradient hardly changes from step to step, as with full gradients or in a number that few
-rows reach, ḡ² is v, the window τ falls to 1 and v is the last square alone: what is frozen may be
+If a gradient hardly changes from step to step, as with full gradients or in a number that few rows
+reach, ḡ² is v, the window τ falls to 1 and v is the last square alone: what is frozen may be
 next to 0 there, and its step too large. Adam's mean has a window of 1/(1 − β) steps everywhere.
 
 Once frozen, G is a constant, and the distribution is that of the inner dynamics in this inverse
@@ -199,7 +199,7 @@ def adaptive_mass(
         burn_in: the number of steps that learn, at least 1.
         decay: β in [0, 1), a number or a scalar array, the weight of the old mean of squares,
             corrected for the first steps as in Adam; the burn-in should be longer than 1/(1 − β)
-            steps. None: a window for each number, which grows where gradients change their signs
+            steps. None: a window for each number, which grows if its gradients change their signs
             (Springenberg et al. 2016); for batches, not for full gradients.
         inverse_mass: C > 0, units in which the diagonal is learned, such as prior variances: a
             number, a pytree of numbers like the position, a matrix (d, d) or a `LowRank`.

@@ -7,8 +7,8 @@ A cycle has two phases. In the first one, while k mod P < βP, the temperature i
 that leaves the last mode with large steps and descends to another. The rest samples around it with
 small ones, and draws are kept there. The paper numbers steps from 1.
 
-Each cycle starts where gradient descent arrived, and its draws are those of a short chain from
-there with a falling step. Their weights between modes are those of the descents, not of the
+The draws of a cycle are those of a short chain with a falling step, from the point at which its
+descent arrived. Their weights between modes are those of the descents, not of the
 posterior: R-hat over chains of several cycles says how far they agree.
 """
 
@@ -43,7 +43,7 @@ class Cyclical(Schedule):
     snapshots: int | None = static(default=None)
 
     def __call__(self, step: ArrayLike) -> Scalar:
-        """Return h after so many steps."""
+        """Return h after `step` steps."""
         # (cos(π − 2x) + 1)/2 = sin² x, which keeps its digits where the step is small.
         left = self.period - jnp.asarray(step) % self.period
         return self.step_size * jnp.sin(jnp.pi / 2 * left / self.period) ** 2
@@ -78,7 +78,7 @@ class CyclicalTemperature(Schedule):
     cycle: Cyclical
 
     def __call__(self, step: ArrayLike) -> Scalar:
-        """Return T after so many steps."""
+        """Return T after `step` steps."""
         samples = jnp.asarray(step) % self.cycle.period >= self.cycle.first_sampling_step
         return jnp.where(samples, 1.0, 0.0)
 
@@ -112,9 +112,9 @@ def cyclical(
 ) -> Cyclical:
     """Make a schedule of step sizes that falls to almost 0 in each period and starts again.
 
-    It stands in the place of a step size. Its `temperature` switches the noise off while a cycle
-    explores, and its `keep_when` tells `sample` which draws to keep; a run resumes with it bit for
-    bit. Within a cycle the step falls, so `samples.step_size` are weights of the draws. Cycles find
+    It is given as a step size. Its `temperature` switches the noise off while a cycle explores, and
+    with its `keep_when` `sample` keeps the draws of last phases; a run resumes with it bit for bit.
+    Within a cycle the step falls, so `samples.step_size` are weights of the draws. Cycles find
     several modes, and do not weigh them as the posterior does: judge predictions.
 
     Args:

@@ -308,11 +308,13 @@ every(
 )
 every(
     "dynamics.adaptive_mass",
-    functools.partial(D.adaptive_mass, D.langevin(0.1), burn_in=10),
+    functools.partial(D.adaptive_mass, dynamics=D.langevin(0.1), burn_in=10),
     burn_in=COUNT,
     decay=DECAY,
 )
-every("dynamics.cyclical", functools.partial(D.cyclical, 0.1, 10), step_size=NUMBER)
+every(
+    "dynamics.cyclical", functools.partial(D.cyclical, period=10, step_size=0.1), step_size=NUMBER
+)
 every("dynamics.riemannian", functools.partial(D.riemannian, step_size=0.1, inverse_metric=abs))
 every("gradients.full", functools.partial(G.full, posterior=MODEL))
 for build in (
