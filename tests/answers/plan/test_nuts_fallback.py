@@ -76,7 +76,7 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
     assert any("NUTS is the better tool here" in note for note in plan.notes)
     assert "taken" not in repr(plan)
     # A chain may stay in an end of the ridge for a long time, which so short a trial may not see.
-    ess = 8_000
+    ess = 4_000
     samples = ewsg.sample(
         jax.random.key(1),
         plan.kernel,
@@ -90,9 +90,9 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
         plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01
     )
     means, sds = by_quadrature()
-    # Of some 500 effective draws at least: five standard errors.
-    np.testing.assert_allclose(samples.mean, means, atol=5 * sds.max() / 500**0.5)
-    np.testing.assert_allclose(samples.sd, sds, rtol=5 / 1_000**0.5)
+    # Of some 250 effective draws at least: five standard errors.
+    np.testing.assert_allclose(samples.mean, means, atol=5 * sds.max() / 250**0.5)
+    np.testing.assert_allclose(samples.sd, sds, rtol=5 / 500**0.5)
 
 
 @pytest.mark.full
