@@ -15,6 +15,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "data"),
     "pyarrow": ("pyarrow", "parquet"),
     "flax": ("flax", "networks"),
+    "equinox": ("Equinox", "networks"),
     "blackjax": ("BlackJAX", "nuts"),
     "numpyro": ("NumPyro", "numpyro"),
     "pymc": ("PyMC", "pymc"),

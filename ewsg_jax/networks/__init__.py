@@ -1,6 +1,7 @@
 """Bayesian neural networks: a network's weights as the position of a chain.
 
 posterior: the target, from a network, its parameters and a likelihood.
+from_nnx, from_equinox: a module as a function of its parameters.
 normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
 NetworkModel, NetworkPrediction, WithRawSD: what functions return.
@@ -11,5 +12,7 @@ from ewsg_jax.networks._likelihoods import normal as normal
 from ewsg_jax.networks._model import NetworkModel as NetworkModel
 from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
 from ewsg_jax.networks._model import WithRawSD as WithRawSD
+from ewsg_jax.networks._modules import from_equinox as from_equinox
+from ewsg_jax.networks._modules import from_nnx as from_nnx
 from ewsg_jax.networks._posterior import posterior as posterior
 from ewsg_jax.networks._priors import fan_in as fan_in

@@ -249,9 +249,10 @@ def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows
         ) from error
     is_array = isinstance(output, jax.ShapeDtypeStruct)
     if not is_array or not jnp.issubdtype(output.dtype, jnp.floating):
+        way = "" if is_array else ": return the output alone, without states or updates"
         raise ValueError(
             "apply must return one floating-point array, the network's output for one row; it "
-            f"returned {checks.describe(output)}"
+            f"returned {checks.describe(output)}{way}"
         )
     tracing.check_same("apply", called, *arguments, key=_IN_TRAINING)
     return output
@@ -259,5 +260,5 @@ def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows
 
 def _hint(error: Exception) -> str:
     """Return what to do about a network that failed in training mode; nothing else is known."""
-    signs = "dropout", "Dropout", "rng", "RNG", "mutable", "Cannot mutate", "batch_stats", "key"
+    signs = "ropout", "rng", "RNG", "mutable", "Cannot mutate", "batch_stats", "axis name"
     return f": {_IN_TRAINING}" if any(sign in str(error) for sign in signs) else ""
