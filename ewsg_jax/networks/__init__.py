@@ -1,10 +1,11 @@
 """Bayesian neural networks: a network's weights as the position of a chain.
 
 posterior: the target, from a network, its parameters and a likelihood.
+as_gradient_transformation: a dynamics in a training loop of optax.
 from_nnx, from_equinox: a module as a function of its parameters.
 normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
-NetworkModel, NetworkPrediction, WithRawSD: what functions return.
+NetworkModel, NetworkPrediction, OptaxState, WithRawSD: what functions return.
 """
 
 from ewsg_jax.networks._likelihoods import Likelihood as Likelihood
@@ -14,5 +15,7 @@ from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
 from ewsg_jax.networks._model import WithRawSD as WithRawSD
 from ewsg_jax.networks._modules import from_equinox as from_equinox
 from ewsg_jax.networks._modules import from_nnx as from_nnx
+from ewsg_jax.networks._optax import OptaxState as OptaxState
+from ewsg_jax.networks._optax import as_gradient_transformation as as_gradient_transformation
 from ewsg_jax.networks._posterior import posterior as posterior
 from ewsg_jax.networks._priors import fan_in as fan_in
