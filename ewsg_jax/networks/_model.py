@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import checks
+from ewsg_jax.base.leaves import named_leaves
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import random_likelihood, uniform
 from ewsg_jax.gradients._protocol import GradientEstimator
-from ewsg_jax.networks._leaves import named_leaves
 from ewsg_jax.networks._likelihoods import Likelihood
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.leaves import named_leaves
 from ewsg_jax.base.typing import Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Estimate
-from ewsg_jax.networks._leaves import named_leaves
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import checks, numeric, tracing
+from ewsg_jax.base.leaves import Filter, chosen, shown
 from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.gradients import random_likelihood
 from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
-from ewsg_jax.networks._leaves import Filter, check_params, chosen, is_state, shown
+from ewsg_jax.networks._leaves import check_params, is_state
 from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
 from ewsg_jax.networks._model import Assembly, NetworkModel
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of

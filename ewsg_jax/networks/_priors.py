@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.leaves import matches, shown
 from ewsg_jax.base.typing import Array, PyTree
-from ewsg_jax.networks._leaves import matches, shown
 
 Prior = Any
 """A standard deviation, a distribution, "fan_in", a dict of these by leaf, or a function."""
