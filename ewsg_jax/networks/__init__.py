@@ -3,9 +3,11 @@
 posterior: the target, from a network, its parameters and a likelihood.
 as_gradient_transformation: a dynamics in a training loop of optax.
 from_nnx, from_equinox: a module as a function of its parameters.
+running_predictive, predictive_of: predictions averaged along a run that stores no draw.
+observe: potential, gradient norm and temperatures of chains along a run.
 normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
-NetworkModel, NetworkPrediction, OptaxState, WithRawSD: what functions return.
+NetworkModel, NetworkPrediction, Observed, OptaxState, WithRawSD: what functions return.
 """
 
 from ewsg_jax.networks._likelihoods import Likelihood as Likelihood
@@ -15,7 +17,11 @@ from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
 from ewsg_jax.networks._model import WithRawSD as WithRawSD
 from ewsg_jax.networks._modules import from_equinox as from_equinox
 from ewsg_jax.networks._modules import from_nnx as from_nnx
+from ewsg_jax.networks._observe import Observed as Observed
+from ewsg_jax.networks._observe import observe as observe
 from ewsg_jax.networks._optax import OptaxState as OptaxState
 from ewsg_jax.networks._optax import as_gradient_transformation as as_gradient_transformation
 from ewsg_jax.networks._posterior import posterior as posterior
 from ewsg_jax.networks._priors import fan_in as fan_in
+from ewsg_jax.networks._running import predictive_of as predictive_of
+from ewsg_jax.networks._running import running_predictive as running_predictive

@@ -75,6 +75,11 @@ class NetworkModel:
         rest = f", {others:,} carried" if others else ""
         return f"NetworkModel({self.likelihood.name}; {sampled:,} numbers sampled{rest})"
 
+    @property
+    def takes_key(self) -> bool:
+        """Whether the network takes a key: its likelihood is random."""
+        return self._assembly.keyed
+
     def params(self, position: Position) -> PyTree:
         """Return the network's parameters at a position, those that are not sampled included."""
         return self._assembly.params(position)
