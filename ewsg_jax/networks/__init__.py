@@ -7,9 +7,15 @@ running_predictive, predictive_of: predictions averaged along a run that stores 
 observe: potential, gradient norm and temperatures of chains along a run.
 normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
-NetworkModel, NetworkPrediction, Observed, OptaxState, WithRawSD: what functions return.
+ensemble, swag, laplace: draws to compare with, of trained networks, of an optimiser's path and of
+    the curvature at trained weights.
+NetworkModel, NetworkPrediction, Observed, OptaxState, WithRawSD, NormalApproximation, Ensemble:
+    what functions return.
 """
 
+from ewsg_jax.draws.ensemble import Ensemble as Ensemble
+from ewsg_jax.networks._ensemble import ensemble as ensemble
+from ewsg_jax.networks._laplace import laplace as laplace
 from ewsg_jax.networks._likelihoods import Likelihood as Likelihood
 from ewsg_jax.networks._likelihoods import normal as normal
 from ewsg_jax.networks._model import NetworkModel as NetworkModel
@@ -17,6 +23,7 @@ from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
 from ewsg_jax.networks._model import WithRawSD as WithRawSD
 from ewsg_jax.networks._modules import from_equinox as from_equinox
 from ewsg_jax.networks._modules import from_nnx as from_nnx
+from ewsg_jax.networks._normal import NormalApproximation as NormalApproximation
 from ewsg_jax.networks._observe import Observed as Observed
 from ewsg_jax.networks._observe import observe as observe
 from ewsg_jax.networks._optax import OptaxState as OptaxState
@@ -25,3 +32,4 @@ from ewsg_jax.networks._posterior import posterior as posterior
 from ewsg_jax.networks._priors import fan_in as fan_in
 from ewsg_jax.networks._running import predictive_of as predictive_of
 from ewsg_jax.networks._running import running_predictive as running_predictive
+from ewsg_jax.networks._swag import swag as swag

@@ -1,0 +1,243 @@
+"""Deep ensembles, SWAG and Laplace: moments by NumPy, exact posteriors, the map of their draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+# pyright: reportArgumentType=false
+import ewsg_jax as ewsg
+from ewsg_jax import networks
+from ewsg_jax.base.factors import factor_of
+from ewsg_jax.dynamics import LowRank
+
+RNG = np.random.default_rng(4)
+DEVIATIONS = RNG.normal(size=(40, 5))
+KEY = jax.random.key(0)
+
+
+def dense(covariance):
+    """A covariance as a matrix, from what is kept of it."""
+    if not isinstance(covariance, LowRank):
+        return np.asarray(covariance, float)
+    diagonal, basis, values = (np.asarray(x, float) for x in covariance)
+    middle = np.eye(len(diagonal)) + (basis * (values - 1)) @ basis.T
+    return np.sqrt(diagonal)[:, None] * middle * np.sqrt(diagonal)
+
+
+def test_members_are_draws_and_predictions_their_averages():
+    members = [{"w": np.float32(k), "b": np.arange(2.0, dtype=np.float32) + k} for k in range(3)]
+    draws = networks.ensemble(members)
+    stacked = networks.ensemble(jax.tree.map(lambda *x: jnp.stack(x), *members), stacked=True)
+    for one in (draws, stacked):
+        assert (one.num_chains, one.num_draws) == (3, 1)
+        np.testing.assert_array_equal(one.position["w"], np.arange(3.0)[:, None])
+    function, x = lambda p, x: p["w"] * x + p["b"][1], jnp.array([1.0, 2.0])
+    np.testing.assert_allclose(draws.predict(function, x), [3.0, 4.0])
+    each = draws.predict(function, x, keep_draws=True)
+    np.testing.assert_allclose(each, [[[1 + 2 * k, 1 + 3 * k]] for k in range(3)])
+    logs = draws.predict(lambda p, x: -p["w"] * x, x, log=True)
+    np.testing.assert_allclose(logs, np.log(np.mean(np.exp(-np.outer(range(3), x)), 0)), rtol=1e-6)
+    np.testing.assert_allclose(draws.sd["w"], np.std(range(3)))
+
+
+def by_numpy(path, rank):
+    """Mean and covariance of SWAG, typed: columns are deviations from the mean so far."""
+    columns = [path[t] - path[: t + 1].mean(0) for t in range(1, len(path))][-rank:]
+    low = sum(np.outer(c, c) for c in columns) / (2 * (len(columns) - 1))
+    return path.mean(0), np.diag((path**2).mean(0) - path.mean(0) ** 2) / 2 + low
+
+
+@pytest.mark.parametrize(("count", "rank"), [(12, 4), (12, 11), (4, 20), (40, 20)])
+def test_swag_has_the_mean_and_covariance_of_a_path(x64, count, rank):
+    path = np.cumsum(DEVIATIONS[:count], axis=0) * [1.0, 0.1, 10.0, 1.0, 1.0]
+    tree = {"a": path[:, :4].reshape(count, 2, 2), "b": path[:, 4]}
+    (part,) = networks.swag(tree, rank=rank).parts
+    mean, covariance = by_numpy(path, rank)
+    np.testing.assert_allclose(ravel_pytree(part.center)[0], mean, rtol=1e-12)
+    np.testing.assert_allclose(dense(part.covariance), covariance, rtol=1e-10, atol=1e-12)
+    # A draw is the mean plus a linear map of normals, found on the unit vectors.
+    factor, layout = factor_of(part.covariance, "covariance"), ravel_pytree(part.center)[1]
+    rows = [ravel_pytree(factor.times(layout(unit)))[0] for unit in jnp.eye(5)]
+    np.testing.assert_allclose(
+        np.array(rows).T @ np.array(rows), covariance, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_swag_without_deviations_is_diagonal_and_what_never_moved_stays(x64):
+    path = {"a": DEVIATIONS[:30, :3], "still": np.full((30, 2), 7.0)}
+    fitted = networks.swag(path, rank=0)
+    np.testing.assert_allclose(fitted.sd["a"][0], path["a"].std(0), rtol=1e-12)
+    drawn = networks.swag(path).draws(KEY, 50).position
+    np.testing.assert_allclose(drawn["still"], 7.0, rtol=1e-12)
+    assert drawn["a"].shape == (1, 50, 3)
+    assert drawn["a"].std() > 0.3
+
+
+def test_swag_of_a_run_has_a_part_for_each_chain():
+    data = jnp.asarray(DEVIATIONS[:20, :2], jnp.float32)
+    kernel = ewsg.sgld(ewsg.models.gaussian_location(), 1e-3, batch_size=2)
+    options = {"num_chains": 3, "thin": 10, "progress": False}
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), data, 300, **options)
+    fitted = networks.swag(samples)
+    np.testing.assert_allclose(fitted.mean, samples.position.mean(1), rtol=1e-5)
+    draws = fitted.draws(KEY, 2_000)
+    assert (draws.num_chains, draws.num_draws) == (3, 2_000)
+    np.testing.assert_allclose(draws.position.std(1), fitted.sd, rtol=0.12)
+    kept = samples.predict(lambda p, x: p @ x, jnp.ones(2))
+    assert abs(draws.predict(lambda p, x: p @ x, jnp.ones(2)) - kept) < 0.05
+
+
+INPUTS = RNG.normal(size=(30, 4)) * [1.0, 0.1, 3.0, 1.0]
+LINEAR = {"x": INPUTS, "y": RNG.normal(size=30)}
+NOISE, PRIOR = 0.7, 1.5
+EXACT = np.linalg.inv(INPUTS.T @ INPUTS / NOISE**2 + np.eye(4) / PRIOR**2)
+
+
+@pytest.mark.parametrize("as_network", [False, True])
+def test_laplace_of_a_linear_model_is_its_posterior(as_network):
+    """Of a built-in model, and of a network without a hidden layer, also in float32."""
+    position = EXACT @ INPUTS.T @ LINEAR["y"] / NOISE**2
+    target = ewsg.models.linear_regression(noise_scale=NOISE, prior_scale=PRIOR)
+    start = jnp.asarray(position, jnp.float32)
+    if as_network:
+        made = networks.posterior(
+            lambda w, x: x @ w, start, LINEAR, likelihood=networks.normal(NOISE), prior=PRIOR
+        )
+        target, start = made.posterior, made.position
+    for structure, rank, expected in (
+        ("dense", 1, EXACT),
+        ("low_rank", 4, EXACT),
+        ("diagonal", 1, np.diag(1 / np.diag(np.linalg.inv(EXACT)))),
+    ):
+        fitted = networks.laplace(target, start, LINEAR, structure=structure, rank=rank)
+        (part,) = fitted.parts
+        covariance = part.covariance
+        found = np.diag(covariance) if structure == "diagonal" else dense(covariance)
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-6)
+        np.testing.assert_allclose(part.center, position, rtol=1e-6)
+        assert fitted.notes == ()
+
+
+def residuals(w):
+    """Half the sum of squares over the noise's variance."""
+    found = jax.vmap(lambda x: hidden(w, x))(INPUTS) - LINEAR["y"]
+    return 0.5 * jnp.sum(found**2) / NOISE**2
+
+
+def two_layers():
+    """A network of 15 numbers that is not at a mode, and its posterior."""
+    weights = jnp.asarray(np.random.default_rng(5).normal(size=15))
+    likelihood = networks.normal(NOISE)
+    return networks.posterior(
+        hidden, weights, LINEAR, likelihood=likelihood, prior=PRIOR
+    ).posterior, weights
+
+
+def hidden(weights, x):
+    first, last = weights[:12].reshape(3, 4), weights[12:]
+    return jnp.tanh(x @ first.T) @ last
+
+
+def test_a_low_rank_is_of_the_exact_hessian_without_its_negative_part(x64):
+    target, weights = two_layers()
+    values, vectors = np.linalg.eigh(PRIOR**2 * np.asarray(jax.hessian(residuals)(weights)))
+    assert values[0] < -1  # not at a mode
+    for structure, rank in (("low_rank", 3), ("low_rank", 15), ("dense", 1)):
+        kept = np.zeros(15)
+        count = 15 if structure == "dense" else rank
+        kept[-count:] = np.maximum(values[-count:], 0)
+        expected = PRIOR**2 * (vectors / (1 + kept)) @ vectors.T
+        fitted = networks.laplace(target, weights, LINEAR, structure=structure, rank=rank)
+        np.testing.assert_allclose(
+            dense(fitted.parts[0].covariance), expected, rtol=1e-7, atol=1e-9
+        )
+        negative = f"along {np.sum(values < 0)} directions"
+        assert negative in " ".join(fitted.notes)
+        if rank == 3:
+            assert f"up to {np.sqrt(1 + values[-4]):.3g} times too wide" in fitted.notes[0]
+    draws = fitted.draws(KEY, 20)
+    predicted = draws.predict(lambda w, x: jax.vmap(hidden, (None, 0))(w, x), INPUTS)
+    assert predicted.shape == (30,)
+
+
+def test_a_network_of_many_weights_has_products_in_the_place_of_a_matrix(monkeypatch, x64):
+    """The same network, as if it had more than a thousand numbers."""
+    arguments = *two_layers(), LINEAR
+    options = ({"structure": "diagonal"}, {"rank": 8})
+    matrices = [networks.laplace(*arguments, **o).parts[0].covariance for o in options]
+    monkeypatch.setattr("ewsg_jax.base.limits.MAX_DENSE_DIMENSION", 10)
+    products = [networks.laplace(*arguments, **o).parts[0].covariance for o in options]
+    np.testing.assert_allclose(products[0], matrices[0], rtol=1e-10)
+    np.testing.assert_allclose(dense(products[1]), dense(matrices[1]), rtol=1e-6, atol=1e-8)
+    with pytest.raises(ValueError, match=r"^structure must be 'low_rank' or 'diagonal' above 10"):
+        networks.laplace(*arguments, structure="dense")
+
+
+def test_the_last_layer_alone():
+    """A classifier whose first layer is fixed: draws, and the exact Hessian of the last."""
+    labels = (LINEAR["y"] > 0).astype(np.int32)
+    params = {"first": DEVIATIONS[:4, :3], "last": DEVIATIONS[4:7, :2]}
+    params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), params)
+    data = {"x": INPUTS.astype(np.float32), "y": labels}
+
+    def apply(p, x):
+        return jnp.tanh(x @ p["first"]) @ p["last"]
+
+    made = networks.posterior(apply, params, data, likelihood="categorical", sampled="last")
+    fitted = networks.laplace(made.posterior, made.position, data, structure="dense")
+
+    def potential(last):
+        logits = jnp.tanh(data["x"] @ params["first"]) @ last.reshape(3, 2)
+        return 0.5 * jnp.sum(last**2) - jnp.sum(jax.nn.log_softmax(logits)[jnp.arange(30), labels])
+
+    hessian = np.asarray(jax.hessian(potential)(params["last"].ravel()), float)
+    expected = np.linalg.inv(hessian)
+    np.testing.assert_allclose(dense(fitted.parts[0].covariance), expected, rtol=1e-3, atol=1e-4)
+    probabilities = fitted.draws(KEY, 100).predict(
+        lambda p, x: made.predict(p, x).probabilities, data["x"]
+    )
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
+
+
+REFUSED = {
+    "members must be two networks at least, a list of pytrees alike; got 1,": lambda: (
+        networks.ensemble([jnp.ones(2)])
+    ),
+    "members must be two networks at least, a list of pytrees alike; got an array": lambda: (
+        networks.ensemble(jnp.ones((3, 2)))
+    ),
+    "members must be two networks at least, a list of pytrees alike, members ": lambda: (
+        networks.ensemble([jnp.ones(2), jnp.ones(3)])
+    ),
+    "members must be a pytree of arrays with one leading axis of members; got": lambda: (
+        networks.ensemble({"a": jnp.ones(2), "b": jnp.ones(3)}, stacked=True)
+    ),
+    "members must be finite": lambda: networks.ensemble([jnp.ones(2), jnp.full(2, jnp.nan)]),
+    "iterates must be a pytree of arrays with one leading axis, of two": lambda: networks.swag(
+        jnp.ones((1, 2))
+    ),
+    "rank must be 0 or at least 2": lambda: networks.swag(jnp.ones((3, 2)), rank=1),
+    "iterates must be finite": lambda: networks.swag(jnp.full((3, 2), jnp.inf)),
+    "posterior must have a prior that is independent between numbers and bends, as a normal one "
+    "does; got one without curvature in 2 of 2": lambda: networks.laplace(
+        ewsg.models.gaussian_location(), jnp.zeros(2), jnp.ones((3, 2))
+    ),
+    "posterior must have a prior that is independent between numbers and bends, as a normal one "
+    "does; got one whose numbers depend on each other": lambda: networks.laplace(
+        ewsg.Posterior(lambda p, x: -jnp.sum((p - x) ** 2), lambda p: -jnp.sum(p**2) - p[0] * p[1]),
+        jnp.zeros(2),
+        jnp.ones((3, 2)),
+    ),
+    "structure must be one of 'low_rank', 'diagonal', 'dense'": lambda: networks.laplace(
+        ewsg.models.gaussian_location(), jnp.zeros(2), jnp.ones((3, 2)), structure="kfac"
+    ),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED, ids=lambda said: said[:40])
+def test_a_wrong_call_is_one_sentence(said):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        REFUSED[said]()
+    assert str(caught.value).startswith(said), str(caught.value)
