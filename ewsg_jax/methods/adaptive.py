@@ -35,6 +35,7 @@ def psgld(
     decay: float = 0.99,
     damping: float | None = None,
     correction: bool = False,
+    bias_correction: bool = False,
     replace: bool = True,
     rows: Rows = "random",
     temperature: Hyperparameter = 1.0,
@@ -58,6 +59,8 @@ def psgld(
             `ewsg_jax.dynamics.preconditioned`.
         correction: make the stationary distribution tend to exp(−V/T) as h → 0, by a derivative
             along a ±1 vector. Default False.
+        bias_correction: divide the mean of squares by the weight that its squares have, as Adam
+            does. Default False.
 
     Example: for about 500 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg
@@ -69,6 +72,7 @@ def psgld(
             decay=decay,
             damping=damping,
             correction=correction,
+            bias_correction=bias_correction,
             temperature=temperature,
             noise=noise,
         ),

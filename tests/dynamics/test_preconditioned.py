@@ -48,8 +48,9 @@ def likelihood_gradient(theta, rows):
 class Typed:
     """The chain, typed."""
 
-    def __init__(self, correction, decay=DECAY, h=H, T=TEMPERATURE):
+    def __init__(self, correction, decay=DECAY, h=H, T=TEMPERATURE, as_adam=False):
         self.correction, self.decay, self.h, self.T = correction, decay, h, T
+        self.as_adam = as_adam
         self.theta, self.m, self.D, self.count = START, np.zeros(3), np.zeros(3), 0
 
     def metric(self, m):
@@ -62,6 +63,9 @@ class Typed:
         likelihood, hessian = likelihood_gradient(self.theta, rows)
         g, mean = likelihood + PRECISION @ self.theta, likelihood / len(X)
         alpha = min(self.decay, self.count / (self.count + 1)) if self.correction else self.decay
+        if self.as_adam:  # m = (1 − α) Σ α^age ḡ²/(1 − αᵗ), as a recursion
+            powers = [1 - self.decay ** (self.count + later) for later in (0, 1)]
+            alpha = self.decay * powers[0] / powers[1]
         m = alpha * self.m + (1 - alpha) * mean**2
         if self.correction:
             used = self.m if self.count else m
@@ -90,10 +94,12 @@ def estimator_of(batch_size):
     )
 
 
-def run_both(correction, batch_size, steps=12):
+def run_both(correction, batch_size, steps=12, as_adam=False):
     """Steps of the kernel with noises and rows of our choice, and of the typed chain."""
-    kernel = ewsg.kernel(dynamics_of(correction), estimator_of(batch_size))
-    data, rng, typed = jax.tree.map(jnp.asarray, DATA), np.random.default_rng(9), Typed(correction)
+    dynamics = dynamics_of(correction, bias_correction=as_adam)
+    kernel = ewsg.kernel(dynamics, estimator_of(batch_size))
+    data, rng = jax.tree.map(jnp.asarray, DATA), np.random.default_rng(9)
+    typed = Typed(correction, as_adam=as_adam)
     state = kernel.init(jax.random.key(0), jnp.asarray(START), data)
     transition_of = jax.jit(kernel.transition)
     for _ in range(steps):
@@ -118,6 +124,21 @@ def test_moves(x64, correction, batch_size):
         assert state.dynamics.slope == ()
     assert int(state.step) == 12
     assert int(info.gradient_evaluations) == (batch_size or 5) * (2 if correction else 1)
+
+
+@pytest.mark.parametrize("correction", [pytest.param(False, marks=pytest.mark.full), True])
+def test_moves_with_the_weights_of_adam(x64, correction):
+    """The same with Adam's mean; after the first step it is ḡ² itself."""
+    state, _, typed, _ = run_both(correction, 2, as_adam=True)
+    np.testing.assert_allclose(state.position, typed.theta, rtol=1e-11)
+    np.testing.assert_allclose(state.dynamics.mean_square, typed.m, rtol=1e-11)
+    if correction:
+        np.testing.assert_allclose(state.dynamics.slope, typed.D, rtol=1e-10)
+    first, _, one, _ = run_both(correction, None, steps=1, as_adam=True)
+    np.testing.assert_allclose(
+        first.dynamics.mean_square, (likelihood_gradient(START, np.arange(5))[0] / 5) ** 2
+    )
+    np.testing.assert_allclose(first.position, one.theta, rtol=1e-12)
 
 
 @pytest.mark.full

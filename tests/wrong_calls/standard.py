@@ -211,6 +211,7 @@ KINDS = {
     "num_strata": COUNT,
     "replace": FLAG,
     "correction": FLAG,
+    "bias_correction": FLAG,
     "carry_index": FLAG,
     "check_data": FLAG,
     "shared_minibatch": FLAG,
