@@ -148,10 +148,11 @@ def microcanonical(
         >>> dynamics = ewsg.dynamics.microcanonical(step_size=0.5, decoherence_length=3.0)
     """
     fields = hyperparameters(step_size=step_size, temperature=temperature)
+    length = None
     if decoherence_length is not None:
-        fields |= hyperparameters(decoherence_length=decoherence_length)
+        length = hyperparameters(decoherence_length=decoherence_length)["decoherence_length"]
     check_noise(noise)
-    dynamics = Microcanonical(**({"decoherence_length": None} | fields), noise=noise)
+    dynamics = Microcanonical(**fields, decoherence_length=length, noise=noise)
     return in_metric(dynamics, inverse_mass)
 
 

@@ -47,7 +47,10 @@ def test_steps_and_energies_are_those_of_blackjax(x64):
         np.testing.assert_allclose(state.dynamics.kinetic_change, kinetic_change, atol=1e-10)
 
 
-def deterministic(position, direction, h, gradient=jax.grad(potential)):
+GRADIENT = jax.grad(potential)
+
+
+def deterministic(position, direction, h, gradient=GRADIENT):
     """A step without a refreshed direction: L so long that the noise is lost in rounding."""
     dynamics = ewsg.dynamics.microcanonical(h, decoherence_length=1e300, temperature=TEMPERATURE)
     state = dynamics.init(jax.random.key(0), position)._replace(direction=direction)
