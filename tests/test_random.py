@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections import Counter
 
 import jax
@@ -243,7 +244,7 @@ def test_noise_keeps_tree_shapes_and_dtypes(x64, law):
 @pytest.mark.parametrize("law", random_module.NOISE_KINDS)
 def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
     """One draw and one key for each dtype, and every leaf its own part of it."""
-    name = {"gaussian": "normal", "rademacher": "bits"}[law]
+    name = "normal" if law == "gaussian" else "bits"
     draw, key, seen = getattr(jax.random, name), jax.random.key(0), []
     data = lambda key: tuple(jax.random.key_data(key).tolist())
     monkeypatch.setattr(
@@ -259,7 +260,55 @@ def test_no_number_of_the_noise_is_used_twice(x64, monkeypatch, law):
 
 
 def draw_of(law):
-    return jax.random.normal if law == "gaussian" else random_module.signs
+    draws = {"rademacher": random_module.signs, "moment_matched": random_module.matched}
+    return draws.get(law, jax.random.normal)
+
+
+def all_bytes(monkeypatch, dtype):
+    """The values of `matched` for words that hold every byte once, as drawn numbers."""
+    words = jnp.asarray(np.arange(256, dtype=np.uint8).view("<u4"))
+    monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: words.reshape(shape))
+    return random_module.matched(jax.random.key(0), (256,), dtype)
+
+
+def test_matched_numbers_have_the_first_seven_moments_of_a_gaussian(x64, monkeypatch):
+    """Over all bytes: odd moments are 0 by symmetry; the distribution function is as it says."""
+    values = np.sort(np.asarray(all_bytes(monkeypatch, np.float64)))
+    np.testing.assert_allclose(values, -values[::-1], atol=1e-14)
+    for power, moment in ((2, 1), (4, 3), (6, 15)):
+        assert np.mean(values**power) == pytest.approx(moment, rel=1e-13)
+    assert np.mean(values**8) == pytest.approx(95, abs=0.5)
+    assert len(np.unique(values)) == 256
+    assert 2.9 < values[-1] < 2.91
+    normal = np.array([(1 + math.erf(x / 2**0.5)) / 2 for x in values])
+    below = np.arange(256) / 256
+    assert max(abs(normal - below).max(), abs(normal - below - 1 / 256).max()) < 0.023
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_matched_numbers_are_those_of_float64_rounded(monkeypatch, dtype):
+    with jax.enable_x64(True):
+        exact = np.asarray(all_bytes(monkeypatch, np.float64))
+    drawn = all_bytes(monkeypatch, jnp.dtype(dtype))
+    assert drawn.dtype == dtype
+    eps = float(jnp.finfo(dtype).eps)
+    np.testing.assert_allclose(np.asarray(drawn, np.float64), exact, rtol=4 * eps, atol=8e-7)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5, 13)])
+def test_matched_numbers_take_each_byte_of_a_word_once(x64, shape):
+    """Number i is byte i mod 4 of word ⌊i / 4⌋, the lowest first."""
+    key, count = jax.random.key(7), int(np.prod(shape))
+    words = np.asarray(jax.random.bits(key, (-(-count // 4),), jnp.uint32))
+    levels = words.astype("<u4").view(np.int8)[:count] + 0.5
+    drawn = random_module.matched(key, shape, jnp.float64)
+    assert drawn.shape == shape
+    # The polynomial is increasing, so ranks are those of the levels.
+    found, expected = np.ravel(drawn), levels / 128
+    np.testing.assert_array_equal(np.sign(found), np.sign(expected))
+    np.testing.assert_array_equal(
+        np.argsort(found, kind="stable"), np.argsort(expected, kind="stable")
+    )
 
 
 def test_noise_has_its_law():

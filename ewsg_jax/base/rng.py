@@ -14,8 +14,8 @@ import numpy as np
 
 from ewsg_jax.base.typing import Array, Key, PyTree
 
-NoiseKind = Literal["gaussian", "rademacher"]
-NOISE_KINDS = ("gaussian", "rademacher")
+NoiseKind = Literal["gaussian", "rademacher", "moment_matched"]
+NOISE_KINDS = ("gaussian", "rademacher", "moment_matched")
 
 ONE_WORD_LIMIT = 400_000
 """Largest n for which one random word per index is used: its relative bias is at most n/2³²."""
@@ -45,10 +45,11 @@ def host_normals(key: Key, shape: tuple[int, ...]) -> np.ndarray:
 
 def noise(key: Key, like: PyTree, kind: NoiseKind = "gaussian") -> PyTree:
     """Draw independent numbers of mean 0 and variance 1, shaped like the leaves of a pytree of
-    floating-point arrays or shapes: Gaussian, or ±1 with equal probability ("rademacher").
+    floating-point arrays or shapes: Gaussian, ±1 with equal probability ("rademacher"), or of 256
+    values with the first seven moments of a Gaussian ("moment_matched").
     """
     leaves, structure = jax.tree.flatten(like)
-    draw = jax.random.normal if kind == "gaussian" else signs
+    draw = {"gaussian": jax.random.normal, "rademacher": signs, "moment_matched": matched}[kind]
     dtypes = list(dict.fromkeys(x.dtype for x in leaves))
     drawn: list[Any] = [None] * len(leaves)
     # One draw for all leaves of a dtype: a network of 4 leaves compiles six times faster than with
@@ -71,6 +72,25 @@ def signs(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
     words = jax.random.bits(key, (-(-count // 32), 1), jnp.uint32)
     bits = (words >> jnp.arange(32, dtype=jnp.uint32)[None]) & 1
     return (1 - 2 * bits.astype(jnp.int32)).ravel()[:count].reshape(shape).astype(dtype)
+
+
+def matched(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Draw numbers whose first seven moments are those of N(0, 1), four from each random word.
+
+    They have 256 equally probable values, at most 2.9, whose distribution function is within 0.023
+    of the Gaussian one; the eighth moment is 95 in place of 105.
+    """
+    count = math.prod(shape)
+    words = jax.random.bits(key, (-(-count // 4),), jnp.uint32)
+    # Bytes of words, not shifts of them: half the time on a CPU.
+    levels = jax.lax.bitcast_convert_type(words, jnp.int8).ravel()[:count]
+    u = (levels.astype(np.promote_types(np.float32, dtype)) + 0.5) / 128
+    # An odd, increasing polynomial. Its last three coefficients make the second, fourth and sixth
+    # moments 1, 3 and 15; the others bring it near to the quantiles of N(0, 1).
+    square, total = u * u, jnp.zeros_like(u)
+    for coefficient in (24.5, -44.0, 26.33586424767168, -5.532378309508626, 1.7100487096009316):
+        total = total * square + coefficient
+    return (u * total).reshape(shape).astype(dtype)
 
 
 def rows(

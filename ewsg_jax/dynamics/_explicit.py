@@ -94,8 +94,9 @@ def semi_implicit(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) in `ravel_pytree` order; or a `LowRank`. With the
             covariance of the posterior every direction has sd 1. The momentum of the state is that
@@ -127,8 +128,9 @@ def euler(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
             `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.

@@ -79,8 +79,9 @@ def langevin(
     Args:
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
         inverse_mass: C > 0, which multiplies the gradient, and its root the noise; by default 1: a
             number; a pytree of numbers like the position; a positive definite matrix (d, d) in
             `ravel_pytree` order; or a `LowRank`. With the covariance of the posterior every

@@ -134,7 +134,8 @@ def microcanonical(
         decoherence_length: L > 0, the length after which the direction is forgotten, of the same
             kinds and in the same units. Default: √d, right if every direction has sd 1.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
             `LowRank`. The direction of the state is that of L⁻¹θ, C = L Lᵀ.

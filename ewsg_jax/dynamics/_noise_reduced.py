@@ -69,7 +69,8 @@ def noise_reduced(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order.
         integrator: the scheme, `"semi_implicit"` or `"euler"`.
         covariance: the covariance of the gradient, in units of ∇V squared: a matrix (d, d) in
             `ravel_pytree` order, its diagonal (d,), or what

@@ -216,8 +216,9 @@ def preconditioned(
             as in Adam. Otherwise it starts from 0, or with the correction from the mean of the
             first squares.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

@@ -207,8 +207,9 @@ def quasi_newton(
             directions that no pair has.
         curvature_threshold: ε > 0, the least cosine of the angle between s and y.
         temperature: T > 0, as `step_size` but read at every step.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

@@ -145,8 +145,9 @@ def riemannian(
             default automatic: d forward derivatives of `inverse_metric` at once, of d² numbers or,
             dense, of d³.
         temperature: T > 0, of the same kinds.
-        noise: `"gaussian"` or `"rademacher"` (±1: the same weak order; heuristic under exponential
-            weights).
+        noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
+            Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
+            exponential weights.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; in a step, that a function

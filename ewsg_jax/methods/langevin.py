@@ -46,7 +46,8 @@ def ld(
             itself.
         inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
             `ewsg_jax.dynamics.langevin`. Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order).
+        noise: `"gaussian"` (default) or, cheaper, `"moment_matched"` (256 values, seven moments of
+            a Gaussian) or `"rademacher"` (±1), of the same weak order.
         chunk_size: rows that a sum over all data takes at once, which bounds its memory. Default
             4,096.
 

@@ -38,7 +38,7 @@ def underdamped(
         return build(step_size, noise=noise, **shared)
     if noise != "gaussian":
         raise ValueError(
-            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exactness ±1 "
+            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exactness other "
             f"noise would cost; got {checks.describe(noise)}"
         )
     if integrator == "exact":
@@ -86,7 +86,8 @@ def uld(
         integrator: a scheme of `ewsg_jax.dynamics`: `"semi_implicit"` (default); `"euler"`, as in
             the papers; `"splitting"`, of order h² with an exact gradient; `"ABOBA"` or `"BAOAB"`
             (`splitting_scheme`), of order h² and unbiased on Gaussians with an exact gradient; or
-            `"exact"`, exact for a frozen one. Only the first two take `noise="rademacher"`.
+            `"exact"`, exact for a frozen one. Only the first two take another noise than
+            `"gaussian"`.
         inverse_mass: C > 0: number, pytree, matrix or `LowRank`, as in
             `ewsg_jax.dynamics.semi_implicit`. Default 1.
 

@@ -81,8 +81,9 @@ def ewsg(
         chain_length: another name for `num_proposals`. Default None.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
-        noise: `"gaussian"` (default); with `"semi_implicit"` and `"euler"` also `"rademacher"`
-            (±1: the same weak order; then the weights are heuristic).
+        noise: `"gaussian"` (default); with `"semi_implicit"` and `"euler"` also, cheaper,
+            `"moment_matched"` (256 values, seven moments of a Gaussian) or `"rademacher"` (±1),
+            of the same weak order; then the weights are heuristic.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or one that the integrator
@@ -146,8 +147,9 @@ def ewsg_ld(
             `"one"`, as in `ewsg_jax.gradients.exponentially_weighted`.
         rows: `"random"` (default), or `"blocks"` or probabilities (`ewsg_jax.rows`), which need
             `replace=True`. No epochs: the batches of a step must be exchangeable.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
-            are heuristic).
+        noise: `"gaussian"` (default) or, cheaper, `"moment_matched"` (256 values, seven moments of
+            a Gaussian) or `"rademacher"` (±1), of the same weak order; then the weights are
+            heuristic.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; a `frozen_noise` that the
@@ -323,8 +325,9 @@ def ewsg_vr(
         integrator: scheme that the friction is added to: `"semi_implicit"` (default) or `"euler"`,
             the paper's.
         inverse_mass: C > 0, as in `ewsg_jax.dynamics.noise_corrected`. Default 1.
-        noise: `"gaussian"` (default) or `"rademacher"` (±1: the same weak order; then the weights
-            are heuristic).
+        noise: `"gaussian"` (default) or, cheaper, `"moment_matched"` (256 values, seven moments of
+            a Gaussian) or `"rademacher"` (±1), of the same weak order; then the weights are
+            heuristic.
 
     Example: for about 20 rows of unit scale; with more rows, take shorter steps.
         >>> import ewsg_jax as ewsg

@@ -201,7 +201,7 @@ KINDS = {
     "decoherence_length": STEP.without("None"),
     "temperature": STEP,
     "inverse_mass": MASS,
-    "noise": choice("gaussian", "rademacher"),
+    "noise": choice("gaussian", "rademacher", "moment_matched"),
     "integrator": choice("semi_implicit", "euler", "splitting", "exact", "ABOBA", "BAOAB"),
     "batch_size": COUNT,
     "chunk_size": COUNT,
