@@ -230,7 +230,10 @@ def _one_a_number(name: str, what: str, output: Any, data: Data) -> Any:
 def _bernoulli_check(output: Any, data: Data) -> None:
     y = _one_a_number("bernoulli", "a logit", output, data)
     if not _no_values(y):
-        checks.labels("data['y']", np.asarray(y).reshape(-1), 2)
+        numbers = np.asarray(y).reshape(len(y), -1)
+        # One of each row, a wrong one if there is one: the message names the row.
+        first_wrong = np.argmax((numbers != 0) & (numbers != 1), axis=1)
+        checks.labels("data['y']", numbers[np.arange(len(y)), first_wrong], 2)
 
 
 def _poisson_density(log_rate: Array, row: Data) -> Array:

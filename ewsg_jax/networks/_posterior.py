@@ -11,12 +11,14 @@ import jax.numpy as jnp
 from ewsg_jax.base import checks, numeric, tracing
 from ewsg_jax.base.leaves import Filter, chosen, shown
 from ewsg_jax.base.typing import Array, Data, PyTree
+from ewsg_jax.base.warn import warn
 from ewsg_jax.gradients import random_likelihood
 from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
 from ewsg_jax.networks._leaves import check_params, is_state
 from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
 from ewsg_jax.networks._model import Assembly, NetworkModel
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
+from ewsg_jax.networks._size import odd_size
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import Rows, view
 
@@ -71,6 +73,9 @@ def posterior(
             training mode, returns what does not fit the likelihood, or has leaves that no row
             reaches.
 
+    Warns:
+        UserWarning: a likelihood of your own looks like a loss, or like a mean over rows.
+
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> def apply(params, x):
@@ -117,6 +122,9 @@ def posterior(
     model = make(params, roles)
     if check_data and checks.are_known(rows):
         _check_effects(model, rows)
+        if likelihood.check is None and not keyed:
+            for finding in odd_size(model._assembly, model.position, rows):
+                warn(f"{finding.text}: {finding.cure}", UserWarning)
     return model
 
 

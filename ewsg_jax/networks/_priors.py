@@ -47,6 +47,9 @@ def fan_in(name: str, shape: tuple[int, ...]) -> float:
         name: the keys to the leaf, joined by "/".
         shape: its shape.
 
+    Raises:
+        TypeError: the shape is no tuple.
+
     Example:
         >>> from ewsg_jax import networks
         >>> networks.fan_in("Conv_0/kernel", (3, 3, 4, 16)) == 1 / 6
@@ -54,6 +57,8 @@ def fan_in(name: str, shape: tuple[int, ...]) -> float:
         >>> networks.fan_in("layers/0/weight", (16, 4)), networks.fan_in("Dense_0/bias", (16,))
         (0.5, 1.0)
     """
+    if not isinstance(shape, tuple):
+        raise TypeError(f"shape must be a tuple of whole numbers; got {checks.describe(shape)}")
     keys = [key for key in name.replace(".", "/").split("/") if key not in ("", "value")]
     last = keys[-1] if keys else ""
     if len(shape) < 2 or last == "bias":

@@ -98,3 +98,115 @@ def test_a_mean_alone_has_one_learned_sd():
     known = model.predict(position, X)
     np.testing.assert_allclose(known.sd, softplus(0.3) + 1e-6, rtol=1e-5)
     np.testing.assert_allclose(known.mean, outputs()[:, 0], rtol=1e-5)
+
+
+def test_a_mean_over_rows_and_a_loss_are_warned_of():
+    x = RNG.normal(size=(200, 3)).astype(np.float32)
+    data = {"x": x, "y": np.zeros(200, np.float32)}
+
+    def density(output, row):
+        return -0.5 * jnp.sum((output - row["y"]) ** 2)
+
+    def made(likelihood):
+        return ewsg.networks.posterior(one, PARAMS, data, likelihood=likelihood, sampled="last")
+
+    with pytest.warns(UserWarning, match=r"divided by n, here 0.005"):
+        made(lambda output, row: density(output, row) / 200)
+    with pytest.warns(UserWarning, match="is it a loss"):
+        made(lambda output, row: -density(output, row))
+    model = made(density)
+    assert model.posterior.normalised is None
+
+
+PRIORS = {
+    "a number": (0.5, [0.5] * 4),
+    "by fan-in": ("fan_in", [1.0, 1 / np.sqrt(3), 1.0, 0.5]),
+    "by name": ({"*/bias": 2.0, "first": 0.1, "last": "fan_in"}, [2.0, 0.1, 2.0, 0.5]),
+    "a function": (lambda name, shape: len(shape) + name.startswith("last"), [1, 2, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_priors_by_leaf_are_those_by_hand(name):
+    prior, sds = PRIORS[name]
+    data = {"x": X, "y": Y["normal"]}
+    model = ewsg.networks.posterior(
+        apply, PARAMS, data, likelihood="normal", prior=prior, check_data=False
+    )
+    leaves = jax.tree.leaves(PARAMS)
+    expected = sum(
+        scipy.stats.norm(0, sd).logpdf(x).sum() for sd, x in zip(sds, leaves, strict=True)
+    )
+    np.testing.assert_allclose(model.posterior.log_prior(model.position), expected, rtol=1e-5)
+    for sd, variance, leaf in zip(sds, jax.tree.leaves(model.prior_variance), leaves, strict=True):
+        np.testing.assert_allclose(variance, np.full(leaf.shape, sd**2), rtol=1e-6)
+
+
+@pytest.mark.full
+def test_priors_may_be_distributions_of_numpyro():
+    dist = pytest.importorskip("numpyro.distributions")
+    data = {"x": X, "y": Y["normal"]}
+    prior = {
+        "*/bias": dist.Laplace(0.0, 2.0),
+        "first/kernel": dist.Normal(jnp.ones(4), 3.0).to_event(1),
+        "last/kernel": dist.Cauchy(0.0, 0.5),
+    }
+    model = ewsg.networks.posterior(
+        apply, PARAMS, data, likelihood="normal", prior=prior, check_data=False
+    )
+    first, last = PARAMS["first"], PARAMS["last"]
+    biases = np.concatenate([first["bias"], last["bias"]])
+    expected = (
+        scipy.stats.laplace(0, 2).logpdf(biases).sum()
+        + scipy.stats.norm(1, 3).logpdf(first["kernel"]).sum()
+        + scipy.stats.cauchy(0, 0.5).logpdf(last["kernel"]).sum()
+    )
+    np.testing.assert_allclose(model.posterior.log_prior(model.position), expected, rtol=1e-5)
+    variance = model.prior_variance
+    assert np.all(variance["first"]["bias"] == 8)
+    assert np.all(variance["first"]["kernel"] == 9)
+    assert np.all(variance["last"]["kernel"] == 0.25)  # none is known: its squared scale
+    with pytest.raises(ValueError, match="for all real numbers"):
+        ewsg.networks.posterior(
+            apply, PARAMS, data, likelihood="normal", prior=dist.HalfNormal(1.0)
+        )
+
+
+@pytest.mark.parametrize("name", Y)
+def test_predictions_and_draws_have_the_moments_of_the_density(name):
+    data = {"x": X[:2], "y": Y[name][:2]}
+    model = ewsg.networks.posterior(apply, PARAMS, data, likelihood=name, check_data=False)
+    keys = jax.random.split(jax.random.key(0), 4_000)
+    drawn = np.asarray(jax.vmap(lambda key: model.draw(key, model.position, X[:2]))(keys), float)
+    known = model.predict(model.position, X[:2])
+    if name == "categorical":
+        frequencies = np.stack([np.mean(drawn == k, 0) for k in range(2)], -1)
+        np.testing.assert_allclose(frequencies, known.probabilities, atol=5 * 0.5 / np.sqrt(4_000))
+        return
+    error = known.sd / np.sqrt(4_000)
+    assert np.all(np.abs(drawn.mean(0) - known.mean) < 5 * error)
+    np.testing.assert_allclose(drawn.std(0), known.sd, rtol=0.15)
+
+
+def test_a_run_and_answers_take_the_model():
+    data = {"x": X, "y": Y["normal"]}
+    model = ewsg.networks.posterior(apply, PARAMS, data, likelihood="normal", sampled="last")
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-4), model.estimator(batch_size=4))
+    samples = ewsg.sample(jax.random.key(0), kernel, model.position, data, 10, progress=False)
+    score = ewsg.diagnostics.log_predictive_density(samples, model.posterior, data)
+    densities = jax.vmap(model.log_density, (0, None))(
+        jax.tree.map(lambda x: x[0], samples.draws), data
+    )
+    expected = np.log(np.mean(np.exp(np.asarray(densities, np.float64)), 0))
+    np.testing.assert_allclose(score, expected, rtol=1e-4)
+    trained = model.with_params(jax.tree.map(lambda x: x + 1, PARAMS))
+    np.testing.assert_allclose(
+        trained.output(trained.position, X),
+        outputs(jax.tree.map(lambda x: x + 1, PARAMS)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    labels = data | {"y": Y["bernoulli"]}
+    wrong = ewsg.networks.posterior(apply, PARAMS, labels, likelihood="bernoulli")
+    with pytest.raises(ValueError, match="must hold 0 and 1"):
+        wrong.posterior.check(wrong.position, {"x": X, "y": 2 * Y["bernoulli"]})

@@ -41,7 +41,16 @@ UNTESTED = {
 """Public functions without a row, and why. Classes are made by the library, or are bases of
 parts, which are checked where they are used.
 """
-MODULES = ("bounds", "rows", "dynamics", "gradients", "models", "datasets", "diagnostics")
+MODULES = (
+    "bounds",
+    "rows",
+    "dynamics",
+    "gradients",
+    "models",
+    "networks",
+    "datasets",
+    "diagnostics",
+)
 
 
 @pytest.mark.parametrize(
