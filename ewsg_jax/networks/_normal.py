@@ -58,4 +58,4 @@ class NormalApproximation(Generic[P]):
         checks.integer("num_draws", num_draws)
         keys = jax.random.split(checks.key(key), (len(self.parts), num_draws))
         drawn = [part.of_keys(keys[k]) for k, part in enumerate(self.parts)]
-        return Ensemble(jax.tree.map(lambda *x: np.stack(x), *drawn))
+        return Ensemble(jax.tree.map(lambda *x: np.stack(x), *jax.device_get(drawn)))

@@ -6,6 +6,8 @@ temperature forgotten, the position moved by the old momentum.
 
 from tests.faults.fault import Fault
 from tests.faults.operators import (
+    assume,
+    comparison,
     constant,
     drop,
     drop_argument,
@@ -18,6 +20,20 @@ from tests.faults.operators import (
 
 # fmt: off
 FAULTS = [
+    Fault("a learned mass is never frozen", "AdaptiveMass.apply", assume("state.step < self.burn_in", True),
+          "dynamics/test_adaptive_mass.py::test_what_is_learned_is_the_recursion_and_nothing_after_the_burn_in[None]"),
+    Fault("a learned mass is the inverse mass for its root", "AdaptiveMass.in_mass", constant(0.25, 0.5),
+          "dynamics/test_adaptive_mass.py::test_a_frozen_step_is_that_of_the_inner_dynamics_in_this_inverse_mass[semi_implicit]"),
+    Fault("draws of the last step that learns are kept", "plan._check_learned", comparison("<=", "<"),
+          "dynamics/test_adaptive_mass.py::test_draws_that_are_made_while_it_learns_are_refused"),
+    Fault("a cycle is half a turn too long", "Cyclical.__call__", drop("2"),
+          "dynamics/test_cyclical.py::test_values_are_the_paper_s[10-0.7]"),
+    Fault("a draw is kept by the phase of the next step", "KeptOfCycle.__call__", drop("1", nth=1),
+          "dynamics/test_cyclical.py::test_which_draws_of_a_cycle_are_kept[3-kept3]"),
+    Fault("SWAG: half of the low rank is missing", "networks._fitted", drop("2"),
+          "networks/test_baselines.py::test_swag_has_the_mean_and_covariance_of_a_path[12-4]"),
+    Fault("Laplace: the prior counts twice", "networks.laplace", drop("np.diag(prior)"),
+          "networks/test_baselines.py::test_laplace_of_a_linear_model_is_its_posterior[False]"),
     Fault("exact: temperature not its root", "Exact.coefficients", drop_call("jnp.sqrt"),
           "dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[exact-0.1-1.0-0.4-2.0]"),
     Fault("exact: u dropped from noise", "Exact.coefficients", drop("u"),

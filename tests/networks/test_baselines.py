@@ -120,6 +120,18 @@ def test_laplace_of_a_linear_model_is_its_posterior(as_network):
         assert fitted.notes == ()
 
 
+def test_a_mode_has_draws_of_its_normal_approximation():
+    target = ewsg.models.linear_regression(noise_scale=NOISE, prior_scale=PRIOR)
+    mode = ewsg.find_mode(KEY, target, jnp.zeros(4), LINEAR, progress=False)
+    draws = mode.draws(KEY, 20_000)
+    assert (draws.num_chains, draws.num_draws) == (1, 20_000)
+    np.testing.assert_allclose(
+        draws.mean, mode.position, atol=0.05 * np.sqrt(EXACT.diagonal().max())
+    )
+    # Five standard errors of a variance, 5 √(2/20,000).
+    np.testing.assert_allclose(draws.sd**2, EXACT.diagonal(), rtol=0.05)
+
+
 def residuals(w):
     """Half the sum of squares over the noise's variance."""
     found = jax.vmap(lambda x: hidden(w, x))(INPUTS) - LINEAR["y"]

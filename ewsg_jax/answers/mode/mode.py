@@ -13,9 +13,10 @@ import numpy as np
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from ewsg_jax.answers.mode.start import Start
-from ewsg_jax.base import pytrees
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.factors import LowRank, check_not_tiny, variances
-from ewsg_jax.base.typing import Array, P
+from ewsg_jax.base.typing import Array, Key, P
+from ewsg_jax.draws.ensemble import Ensemble
 from ewsg_jax.kernels.protocol import Origin, are_others
 from ewsg_jax.vectors.layout import Layout
 
@@ -116,6 +117,31 @@ class Mode(NamedTuple, Generic[P]):
             ValueError: as `covariance`.
         """
         return Start(self.position, self.inverse_mass)
+
+    def draws(self, key: Key, num_draws: int) -> Ensemble[P]:
+        """Return draws of the normal approximation N(mode, (∇²V)⁻¹), leading axes (1, draw).
+
+        They predict as samples do. `ewsg_jax.check(key, mode.draws(…).draws, posterior, data)`
+        judges them.
+
+        Args:
+            key: a typed PRNG key.
+            num_draws: how many.
+
+        Raises:
+            TypeError, ValueError: an argument has the wrong type or value; or as `covariance`.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+            >>> model, data = ewsg.models.gaussian_location(), jnp.array([[1.0], [3.0]])
+            >>> mode = ewsg.find_mode(jax.random.key(0), model, jnp.zeros(1), data)
+            >>> mode.draws(jax.random.key(1), 100)
+            Ensemble(num_chains=1, num_draws=100)
+        """
+        checks.integer("num_draws", num_draws)
+        start = Start(self.position, self.inverse_mass, width=1.0)
+        drawn = start.of_keys(jax.random.split(checks.key(key), (1, num_draws)))
+        return Ensemble(jax.device_get(drawn))
 
     def check_origin(self, origin: Origin) -> None:
         """Check that this is a mode of these rows and this likelihood, as far as is known.
