@@ -21,6 +21,7 @@ from ewsg_jax.base import checks, numeric, pytrees
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import is_own, made_by
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
+from ewsg_jax.dynamics._adaptive_mass import AdaptiveMass, AdaptiveMassState
 from ewsg_jax.dynamics._mass import without_metric
 from ewsg_jax.dynamics._preconditioned import Preconditioned, PreconditionedState
 from ewsg_jax.dynamics._protocol import Constant, needs_covariance
@@ -169,6 +170,9 @@ def _unknown(kernel: Kernel, samples: Samples, data: Data) -> str:
         )
     plain = without_metric(dynamics)[0]
     known = PreconditionedState._fields if isinstance(plain, Preconditioned) else ()
+    # Once learned, a mass is a constant; one without a momentum has none to compare.
+    if isinstance(plain, AdaptiveMass) and jax.tree.leaves(state.dynamics.momentum):
+        known = AdaptiveMassState._fields
     others = set(state.dynamics._fields) - {"position", "momentum", "step", *known}
     if others:
         return (
@@ -194,6 +198,7 @@ def _moves_alike(kernel: Pair) -> bool:
     They do if there is only a position to move, and under the library's own schemes.
     """
     plain, _ = without_metric(kernel.dynamics)
+    plain = plain.dynamics if isinstance(plain, AdaptiveMass) else plain
     shape = jax.eval_shape(plain.init, jax.random.key(0), jnp.zeros(1))
     has_momentum = hasattr(shape, "momentum")
     return not has_momentum or (isinstance(plain, Underdamped) and not is_own(type(plain)))

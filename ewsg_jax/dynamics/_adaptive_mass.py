@@ -82,6 +82,8 @@ class AdaptiveMass(Dynamics[AdaptiveMassState]):
     """
 
     translates: ClassVar = True
+    bias_order: ClassVar = None
+    """Chains at h and h/2 learn masses of their own, so `halve` has no order to extrapolate by."""
 
     dynamics: Dynamics
     burn_in: Any

@@ -110,7 +110,7 @@ def laplace(
     with potential.of.precision():
         dtype = np.float64 if potential.of.wide else np.float32
         prior = _prior_curvature(potential.of, np.asarray(flat, dtype))
-    dtype = np.result_type(np.float32, *(x.dtype for x in jax.tree.leaves(position)))
+    dtype = jnp.result_type(jnp.float32, *(x.dtype for x in jax.tree.leaves(position)))
 
     def approximation(covariance: object, notes: tuple[str, ...]) -> NormalApproximation[P]:
         return NormalApproximation((Start(position, covariance, width=1.0),), notes)

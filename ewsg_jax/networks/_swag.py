@@ -10,6 +10,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.mode.start import Start
@@ -74,6 +75,12 @@ def swag(iterates: P | Samples[P], *, rank: int = 20) -> NormalApproximation[P]:
     shapes = [np.shape(x) for x in leaves]
     if not leaves or len({shape[:1] for shape in shapes}) > 1 or not shapes[0] or shapes[0][0] < 2:
         raise ValueError(f"{takes}; got leaves of shapes {shapes}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(chosen[0]):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise TypeError(
+                f"iterates must hold floating-point arrays; iterates{jax.tree_util.keystr(path)} "
+                f"is {checks.describe(leaf)}: leave out what is not trained"
+            )
     checks.finite("iterates", chosen)
     return NormalApproximation(tuple(_fitted(path, rank) for path in chosen))
 
@@ -100,5 +107,6 @@ def _fitted(path: P, rank: int) -> Start[P]:
             np.where(variance[:, None] > 0, scaled, 0), full_matrices=False
         )
         values = sizes**2
-    covariance: Any = LowRank(*pytrees.placed((diagonal, basis, 1 + values), layout.dtypes[0]))
+    dtype = jnp.result_type(jnp.float32, *layout.dtypes)
+    covariance: Any = LowRank(*pytrees.placed((diagonal, basis, 1 + values), dtype))
     return Start(jax.device_put(layout.tree(mean)), covariance, width=1.0)

@@ -156,6 +156,27 @@ def test_the_stationary_law_after_the_burn_in(x64, batch_size):
 
 
 @pytest.mark.full
+def test_the_noise_of_batches_and_the_heat_of_momenta_are_known_of_a_frozen_mass():
+    """As of `semi_implicit`, whose friction it shares: h Cov G/(2γT) in each coordinate."""
+    rows = jnp.asarray(np.random.default_rng(2).normal(size=(40, 2)) * [1.0, 5.0], jnp.float32)
+    model = ewsg.models.gaussian_location()
+    uniform = ewsg.gradients.uniform(model, batch_size=2)
+    kernel = ewsg.kernel(
+        D.adaptive_mass(D.semi_implicit(0.1, friction=5.0), burn_in=100, decay=0.99), uniform
+    )
+    options = {"num_chains": 8, "burn_in": 200, "progress": False}
+    samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), rows, 2_000, **options)
+    found = ewsg.diagnostics.gradient_noise(jax.random.key(1), kernel, samples, rows)
+    inverse_mass = samples.state.dynamics.mean_square**-0.5
+    covariance = 40**2 / 2 * np.var(np.asarray(rows), 0)
+    expected = np.sort(0.1 * (covariance * inverse_mass).mean(0) / (2 * 5.0))
+    assert found.reason == ""
+    np.testing.assert_allclose(found.largest, expected[-1], rtol=0.3)
+    report = ewsg.check(jax.random.key(2), samples, rows)
+    assert report.outcome == "wrong"  # this noise doubles the variance and more
+
+
+@pytest.mark.full
 def test_a_mass_that_adapts_for_ever_has_another_law():
     """With v = g² at once, a density |θ|^½ exp(−θ²/2): the variance is 3/2, and 1 once frozen."""
     data, chains = jnp.zeros((1, 1)), 4_000

@@ -231,6 +231,9 @@ REFUSED = {
         jnp.ones((1, 2))
     ),
     "rank must be 0 or at least 2": lambda: networks.swag(jnp.ones((3, 2)), rank=1),
+    "iterates must hold floating-point arrays; iterates['count'] is": lambda: networks.swag(
+        {"count": jnp.arange(3), "w": jnp.ones((3, 2))}
+    ),
     "iterates must be finite": lambda: networks.swag(jnp.full((3, 2), jnp.inf)),
     "posterior must have a prior that is independent between numbers and bends, as a normal one "
     "does; got one without curvature in 2 of 2": lambda: networks.laplace(
@@ -246,6 +249,18 @@ REFUSED = {
         ewsg.models.gaussian_location(), jnp.zeros(2), jnp.ones((3, 2)), structure="kfac"
     ),
 }
+
+
+def test_half_precision_positions_have_float32_widths():
+    path = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {"w": jnp.asarray(DEVIATIONS)})
+    drawn = networks.swag(path).draws(KEY, 5).position["w"]
+    assert drawn.dtype == jnp.bfloat16
+    data = {"x": INPUTS.astype(np.float32), "y": LINEAR["y"].astype(np.float32)}
+    weights = jnp.zeros(4, jnp.bfloat16)
+    likelihood = networks.normal(NOISE)
+    made = networks.posterior(lambda w, x: x @ w, weights, data, likelihood=likelihood, prior=PRIOR)
+    fitted = networks.laplace(made.posterior, made.position, data, rank=4)
+    np.testing.assert_allclose(dense(fitted.parts[0].covariance), EXACT, rtol=0.05, atol=1e-3)
 
 
 @pytest.mark.parametrize("said", REFUSED, ids=lambda said: said[:40])
