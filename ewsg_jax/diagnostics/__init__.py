@@ -8,17 +8,20 @@ kernel_stein_discrepancy: how far draws are from the target, by the model's grad
 stein_thinning: few draws that stand for all.
 control_variates: means with less variance.
 gradient_noise: what the noise of batches adds to the temperature of a run.
+energy_step_size: of microcanonical dynamics, by the energy errors of its steps.
 inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
 log_predictive_density: log density of each held-out row.
 trajectory: held-out accuracy and log likelihood, draw by draw.
 calibration: predicted against observed frequencies.
-Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, Predictive, Trajectory,
-    Calibration: what these return.
+Summary, Distance, Discrepancy, Thinned, ControlVariates, GradientNoise, EnergyStepSize, Predictive,
+    Trajectory, Calibration: what these return.
 """
 
 from ewsg_jax.diagnostics._control_variates import ControlVariates as ControlVariates
 from ewsg_jax.diagnostics._control_variates import control_variates as control_variates
+from ewsg_jax.diagnostics._energy import EnergyStepSize as EnergyStepSize
+from ewsg_jax.diagnostics._energy import energy_step_size as energy_step_size
 from ewsg_jax.diagnostics._gradient_noise import GradientNoise as GradientNoise
 from ewsg_jax.diagnostics._gradient_noise import gradient_noise as gradient_noise
 from ewsg_jax.diagnostics._inverse_mass import inverse_mass as inverse_mass

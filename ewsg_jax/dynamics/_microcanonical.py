@@ -171,7 +171,7 @@ def _turned(u: PyTree, gradient: PyTree, time: Scalar) -> tuple[PyTree, Array]:
     # Without a gradient δ = 0, and any direction does.
     e = pytrees.combine((-1 / jnp.where(size > 0, size, 1), gradient))
     delta = time * size
-    cosine = _inner(e, u)
+    cosine = inner(e, u)
     # Divided by e^δ, which may overflow: u and e are multiplied by e^(−δ) and (1 − e^(−δ))(…)/2.
     less = -jnp.expm1(-delta)
     along = less * (2 - less + cosine * less) / 2
@@ -179,7 +179,7 @@ def _turned(u: PyTree, gradient: PyTree, time: Scalar) -> tuple[PyTree, Array]:
     return _unit(turned), delta + jnp.log1p((1 - cosine) * jnp.expm1(-2 * delta) / 2)
 
 
-def _inner(a: PyTree, b: PyTree) -> Array:
+def inner(a: PyTree, b: PyTree) -> Array:
     """Return Σ aᵢbᵢ, at least in float32."""
     products = jax.tree.map(
         lambda x, y: jnp.sum(x.astype(pytrees.wide(x.dtype)) * y.astype(pytrees.wide(y.dtype))),

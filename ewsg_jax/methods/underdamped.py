@@ -38,8 +38,8 @@ def underdamped(
         return build(step_size, noise=noise, **shared)
     if noise != "gaussian":
         raise ValueError(
-            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exactness other "
-            f"noise would cost; got {checks.describe(noise)}"
+            f"noise must be 'gaussian' for integrator={integrator!r}, whose order or exactness "
+            f"other noise would cost; got {checks.describe(noise)}"
         )
     if integrator == "exact":
         return dynamics.exact(step_size, **shared)

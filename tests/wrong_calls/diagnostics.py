@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 import ewsg_jax as ewsg
-from tests.wrong_calls.standard import COUNT, FLAG, POSTERIOR, ROWS_OF_DATA, Kind, every, refuses
+from tests.wrong_calls.standard import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    POSTERIOR,
+    ROWS_OF_DATA,
+    Kind,
+    every,
+    refuses,
+)
 from tests.wrong_calls.table import KERNEL, KEY, LOGISTIC, NAN, POINT, ROWS, WRONG, T, V
 
 DRAWS = "a pytree of arrays with leading axes (chain, draw)"
@@ -205,6 +214,26 @@ def noise(key=KEY, kernel=A_STEP, run=None, data=ROWS):
     return diagnostics.gradient_noise(key, kernel, samples() if run is None else run, data)
 
 
+UNIT_SPEED = ewsg.kernel(ewsg.dynamics.microcanonical(0.1), ewsg.gradients.full(LOGISTIC))
+NEVER_FINITE = ewsg.kernel(
+    ewsg.dynamics.microcanonical(0.1),
+    ewsg.gradients.full(
+        ewsg.Posterior(lambda position, row: np.nan * position.sum(), lambda position: 0.0)
+    ),
+)
+energy_step_size = functools.partial(
+    diagnostics.energy_step_size, key=KEY, kernel=UNIT_SPEED, position=POINT, data=ROWS
+)
+every("diagnostics.energy_step_size", energy_step_size, energy_variance=NUMBER, num_steps=None)
+WRONG["diagnostics.energy_step_size"] |= {
+    "T kernel | Pair | of ewsg_jax.dynamics.microcanonical": lambda: energy_step_size(
+        kernel=ewsg.ld(LOGISTIC, 0.1)
+    ),
+    "V num_steps | got 9 | at least 10": lambda: energy_step_size(num_steps=9),
+    "V position | none did | keeps the chain finite": lambda: energy_step_size(
+        kernel=NEVER_FINITE, num_steps=10
+    ),
+}
 every("diagnostics.gradient_noise", lambda key=KEY, data=ROWS: noise(key=key, data=data))
 WRONG["diagnostics.gradient_noise"] |= {
     "T kernel | (Posterior) | ewsg_jax.kernel(…) or a named method": lambda: noise(kernel=LOGISTIC),

@@ -1,0 +1,180 @@
+"""The step size of microcanonical dynamics by the energy errors of its steps.
+
+A step's energy error is (V(θ') − V(θ))/T + ΔK, with V of the batch of the step: 0 in continuous
+time, and of order h³. Its mean square per dimension grows as h⁶, and says what the integrator does
+to the distribution: rounds of steps multiply h by (wanted/measured)^(1/6) until it is the wanted
+one (Robnik et al. 2023; Sommer et al. 2026 for minibatches).
+
+V(θ') − V(θ) is the integral of the gradient of the batch along the line between the two, by Gauss's
+rule of two points: exact for polynomials of fourth degree. No estimator needs a potential for it,
+and large potentials do not round it away.
+"""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.freshness import reads_now
+from ewsg_jax.base.modules import module
+from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
+from ewsg_jax.dynamics._mass import InMetric, with_step_size, without_metric
+from ewsg_jax.dynamics._microcanonical import Microcanonical, MicrocanonicalState, inner
+from ewsg_jax.dynamics._protocol import Constant, Dynamics, GradientAt
+from ewsg_jax.gradients._protocol import Estimate
+from ewsg_jax.kernels.pair import Pair
+from ewsg_jax.kernels.protocol import Kernel, check_numbers
+
+
+class EnergyStepSize(NamedTuple):
+    """A step size, and what it was chosen by.
+
+    Attributes:
+        step_size: h.
+        energy_variance: the mean square of a step's energy error per dimension, in the last half of
+            the steps.
+        position: where the chain ended.
+    """
+
+    step_size: float
+    energy_variance: float
+    position: Any
+
+
+@module
+class Measured(Microcanonical):
+    """Microcanonical dynamics whose state has the whole energy error for `kinetic_change`."""
+
+    extra_gradients: ClassVar = 2
+
+    def apply(
+        self,
+        noise: PyTree,
+        prepared: MicrocanonicalState,
+        estimate: Estimate,
+        gradient_at: GradientAt,
+    ) -> MicrocanonicalState:
+        end = super().apply(noise, prepared, estimate, gradient_at)
+        start = prepared.position
+        moved = pytrees.combine((1, end.position), (-1, start))
+
+        def slope(part: float) -> Array:
+            return inner(gradient_at(pytrees.combine((1, start), (part, moved))), moved)
+
+        half = 0.5 / 3**0.5
+        change = (slope(0.5 - half) + slope(0.5 + half)) / 2
+        error = change / self.temperature(prepared.step) + end.kinetic_change
+        return end._replace(kinetic_change=error)
+
+
+@reads_now("kernel")
+def energy_step_size(
+    key: Key,
+    kernel: Kernel[P],
+    position: P,
+    data: Data,
+    *,
+    energy_variance: float = 5e-4,
+    num_steps: int = 1_000,
+) -> EnergyStepSize:
+    """Return the step size of a microcanonical kernel at which its steps have an energy variance.
+
+    A chain runs from the position in ten rounds, at first with the kernel's own step size, and ends
+    where the run may begin. A step takes three gradients. With minibatches the energy is that of
+    the batch of each step: it measures the integrator, not the noise of the batches.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: `ewsg_jax.kernel(ewsg_jax.dynamics.microcanonical(…), …)`, of any estimator.
+        position: where the chain starts, a pytree.
+        data: the data, all n rows.
+        energy_variance: the wanted mean square of a step's energy error per dimension. Default
+            5e-4, as in BlackJAX for full gradients; far larger values, up to 1, are used with
+            minibatches (SMILE).
+        num_steps: at least 10. Default 1,000.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; or no step size keeps the
+            chain finite.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = jax.random.normal(jax.random.key(0), (100, 5))
+        >>> model = ewsg.models.gaussian_location()
+        >>> dynamics = ewsg.dynamics.microcanonical(0.01, decoherence_length=0.2)
+        >>> kernel = ewsg.kernel(dynamics, ewsg.gradients.full(model))
+        >>> tuned = ewsg.diagnostics.energy_step_size(jax.random.key(1), kernel, jnp.zeros(5), data)
+        >>> 0.1 < tuned.step_size < 2
+        True
+    """
+    checks.key(key)
+    dynamics = without_metric(kernel.dynamics)[0] if isinstance(kernel, Pair) else None
+    if not isinstance(dynamics, Microcanonical):
+        raise TypeError(
+            "kernel must be one of ewsg_jax.dynamics.microcanonical, whose steps have an energy "
+            f"error; got {checks.describe(kernel)}"
+        )
+    check_numbers(kernel)
+    checks.positive("energy_variance", energy_variance)
+    checks.integer("num_steps", num_steps, 10)
+    measured = dataclasses.replace(kernel, dynamics=_measured(kernel.dynamics))  # pyright: ignore
+    state = measured.init(key, position, data)
+    sizes, variances, end = _tuned(measured, key, state, data, energy_variance, num_steps // 10)
+    sizes, variances = np.asarray(sizes, float), np.asarray(variances, float)
+    late = len(sizes) // 2
+    if not np.isfinite(variances[late:]).all():
+        raise ValueError(
+            "position must be one from which some step size keeps the chain finite; after "
+            f"{num_steps} steps, down to a step size of {sizes[-1]:.3g}, none did: start nearer to "
+            "the mode, with a smaller step_size, or give more num_steps"
+        )
+    # The wanted size by each of the late rounds, each from the size that it was made with.
+    return EnergyStepSize(
+        float(np.exp(np.log(sizes[late + 1 :]).mean())), float(variances[late:].mean()), end
+    )
+
+
+def _measured(dynamics: Dynamics) -> Dynamics:
+    """Return a microcanonical dynamics that measures the energy errors of its steps."""
+    if isinstance(dynamics, InMetric):
+        return InMetric(dynamics=_measured(dynamics.dynamics), mass=dynamics.mass)
+    return Measured(**vars(dynamics))
+
+
+@functools.partial(jax.jit, static_argnums=5)
+def _tuned(
+    kernel: Pair, key: Key, state: Any, data: Data, wanted: Scalar, length: int
+) -> tuple[Array, Array, Position]:
+    """Return the step sizes before each round and after the last, the rounds' mean squares per
+    dimension, and the last position.
+    """
+    count = sum(x.size for x in jax.tree.leaves(state.position))
+    first = jnp.asarray(kernel.step_size(jnp.int32(0)), jnp.result_type(float))
+
+    def round_of(carry: tuple[Any, Array], key: Key) -> tuple[tuple[Any, Array], Any]:
+        state, h = carry
+        current = dataclasses.replace(
+            kernel, dynamics=with_step_size(kernel.dynamics, Constant(value=h))
+        )
+
+        def step(state: Any, key: Key) -> tuple[Any, Array]:
+            moved, _ = current.transition(current.draw(key, state, data), state, data)
+            return moved, moved.dynamics.kinetic_change**2
+
+        end, squares = jax.lax.scan(step, state, jax.random.split(key, length))
+        variance = jnp.mean(squares) / count
+        is_finite = jnp.isfinite(variance) & pytrees.is_finite(end.dynamics)
+        # At most by 4 a round: far from the wanted size the sixth power does not hold.
+        factor = jnp.where(is_finite, jnp.clip((wanted / variance) ** (1 / 6), 0.25, 4), 0.25)
+        # A chain that leaves for infinity starts again where the round began.
+        state = pytrees.where(is_finite, end, state)
+        return (state, (h * factor).astype(h.dtype)), (h, jnp.where(is_finite, variance, jnp.inf))
+
+    (end, last), (sizes, variances) = jax.lax.scan(
+        round_of, (state, first), jax.random.split(key, 10)
+    )
+    return jnp.append(sizes, last), variances, end.position
