@@ -37,7 +37,7 @@ class EnergyStepSize(NamedTuple):
         step_size: h.
         energy_variance: the mean square of a step's energy error per dimension, in the last half of
             the steps.
-        position: where the chain ended.
+        position: the last position of the chain.
     """
 
     step_size: float
@@ -46,7 +46,7 @@ class EnergyStepSize(NamedTuple):
 
 
 @module
-class Measured(Microcanonical):
+class WithEnergyError(Microcanonical):
     """Microcanonical dynamics whose state has the whole energy error for `kinetic_change`."""
 
     extra_gradients: ClassVar = 2
@@ -62,11 +62,11 @@ class Measured(Microcanonical):
         start = prepared.position
         moved = pytrees.combine((1, end.position), (-1, start))
 
-        def slope(part: float) -> Array:
+        def along(part: float) -> Array:
             return inner(gradient_at(pytrees.combine((1, start), (part, moved))), moved)
 
         half = 0.5 / 3**0.5
-        change = (slope(0.5 - half) + slope(0.5 + half)) / 2
+        change = (along(0.5 - half) + along(0.5 + half)) / 2
         error = change / self.temperature(prepared.step) + end.kinetic_change
         return end._replace(kinetic_change=error)
 
@@ -83,14 +83,14 @@ def energy_step_size(
 ) -> EnergyStepSize:
     """Return the step size of a microcanonical kernel at which its steps have an energy variance.
 
-    A chain runs from the position in ten rounds, at first with the kernel's own step size, and ends
-    where the run may begin. A step takes three gradients. With minibatches the energy is that of
+    A chain runs from the position in ten rounds, at first with the kernel's own step size; its last
+    position may start a run. A step takes three gradients. With minibatches the energy is that of
     the batch of each step: it measures the integrator, not the noise of the batches.
 
     Args:
         key: a typed PRNG key.
         kernel: `ewsg_jax.kernel(ewsg_jax.dynamics.microcanonical(…), …)`, of any estimator.
-        position: where the chain starts, a pytree.
+        position: the first position of the chain, a pytree.
         data: the data, all n rows.
         energy_variance: the wanted mean square of a step's energy error per dimension. Default
             5e-4, as in BlackJAX for full gradients; far larger values, up to 1, are used with
@@ -142,7 +142,7 @@ def _measured(dynamics: Dynamics) -> Dynamics:
     """Return a microcanonical dynamics that measures the energy errors of its steps."""
     if isinstance(dynamics, InMetric):
         return InMetric(dynamics=_measured(dynamics.dynamics), mass=dynamics.mass)
-    return Measured(**vars(dynamics))
+    return WithEnergyError(**vars(dynamics))
 
 
 @functools.partial(jax.jit, static_argnums=5)
