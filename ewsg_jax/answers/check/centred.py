@@ -94,8 +94,8 @@ def moments_of_position(analysis: Analysis) -> TargetMoments:
         return moments
     effects = draws.centring.effects
     values = in_position(draws).flat[:, effects]
-    mean, mean_error = analysis.correction.expectation(values)
-    square, square_error = analysis.correction.expectation((values - mean) ** 2)
+    mean, mean_error = analysis.correction.expectation(values, effects)
+    square, square_error = analysis.correction.expectation((values - mean) ** 2, effects)
     # How far one correction goes, as for coordinates.
     variance = np.maximum(values.var(0), TINY**2)
     low, high = settings.MIN_VARIANCE_RATIO * variance, settings.MAX_VARIANCE_RATIO * variance

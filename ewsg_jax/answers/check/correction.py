@@ -167,19 +167,30 @@ class Correction:
         self._forget()
         return moments
 
-    def expectation(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def expectation(
+        self, values: np.ndarray, coordinates: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the target's expectations of functions, and standard errors, shape (q,) both.
 
         Args:
             values: the functions at the draws, shape (draws, q).
+            coordinates: the number of a coordinate for each function, whose own Stein functions are
+                taken if there are too few draws for those of all, shape (q,). Default: none are.
         """
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
-        predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
-        distance = functools.reduce(
-            np.maximum, map(_distance, predicted), np.zeros(values.shape[1])
-        )
-        fit, error = self._fit(scaled, predicted, distance)
+        if self._fits:
+            predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
+            functions, distance = [*predicted, self._scale_for(scaled)], self._scale_distance
+        elif coordinates is not None:
+            x, gradients = self._x[:, coordinates], mapped(lambda g: g[:, coordinates], self._g)
+            functions, distance = [gradients, mapped(lambda g: x * g - 1, gradients)], 0.0
+        else:
+            # A function may depend on all d directions as their sum does.
+            functions = [self._scale_for(scaled)]
+            distance = _distance(self._of_scale)
+        shown = map(_distance, functions[: len(self._fits) or None])
+        fit, error = self._fit(scaled, functions, functools.reduce(np.maximum, shown, distance))
         self._forget()
         return level + size * fit.expectation, size * np.minimum(error, settings.MAX_SDS)
 
@@ -267,7 +278,7 @@ class Correction:
         predicted = [] if along is None else [mapped(lambda p: p[:, part], along)]
         lengths = [fold.stop - fold.start for fold in groups(len(x), settings.FOLDS)]
         level = np.repeat(levels, lengths, axis=0) if predicted else None
-        always = functools.reduce(np.maximum, map(_distance, [g, *predicted]))
+        always = functools.reduce(np.maximum, map(_distance, [g, *predicted]), self._scale_distance)
 
         def expectation(targets: np.ndarray, off: np.ndarray) -> tuple[Fit, np.ndarray]:
             others = [fit.predicted(fit.coefficients(targets)) for fit in self._fits[1:]]
@@ -276,7 +287,8 @@ class Correction:
                 *(mapped(lambda p: off * p - level, p) for p in predicted),
             ]
             distance = functools.reduce(np.maximum, map(_distance, [*others, *products]), always)
-            return self._fit(targets, [*predicted, *others, g, *products], distance)
+            functions = [*predicted, *others, g, *products, self._scale_for(targets)]
+            return self._fit(targets, functions, distance)
 
         means, mean_error = expectation(x, x)
         most = settings.MAX_MEAN_SHIFT
@@ -303,15 +315,9 @@ class Correction:
                 regressions of `_fits` predict.
             distance: the distance of the draws from the target that these show, shape (q,).
         """
-        count = targets.shape[1]
-        of_scale = mapped(
-            lambda values: np.broadcast_to(values[:, None], targets.shape), self._of_scale
-        )
-        fit = fitted(targets, [*functions, of_scale], self._num_groups)
-        # The identity of the scale sums all d directions: one of them has 1/√d of its distance.
-        distance = np.maximum(distance, _distance(self._of_scale) / np.sqrt(self._x.shape[1]))
+        fit = fitted(targets, functions, self._num_groups)
         # Coefficients are uncertain: it matters as far as the functions' means are off zero.
-        stretch = np.zeros(count)
+        stretch = np.zeros(targets.shape[1])
         # The standard error times √m: above the sd of the residuals if successive draws are alike.
         of_one = np.maximum(fit.error * np.sqrt(len(targets)), fit.noisy_residual)
         for k, regression in enumerate(self._fits):
@@ -345,6 +351,19 @@ class Correction:
             [part - (total - part.sum(0)) / (len(x) - len(part)) for part in parts]
         )
         return mapped(lambda g: 1 - np.einsum("nj,nj->n", off, g) / g.shape[1], self._g)
+
+    @property
+    def _scale_distance(self) -> np.ndarray:
+        """The distance that the identity of the scale shows for one of the d directions that it
+        sums: 1/√d of its own.
+        """
+        return _distance(self._of_scale) / np.sqrt(self._x.shape[1])
+
+    def _scale_for(self, targets: np.ndarray) -> TwoBatches:
+        """Return the function of the scale for each target, shape (draws, q)."""
+        return mapped(
+            lambda values: np.broadcast_to(values[:, None], targets.shape), self._of_scale
+        )
 
     def _forget(self) -> None:
         """Free the memory of what can be computed again."""

@@ -170,3 +170,25 @@ def test_few_draws_of_a_hierarchy_are_judged(groups):
     draws = jax.tree.map(lambda x: x[:2, :40], groups.draws(0))
     report = checked(groups, draws)
     assert report.outcome == "unsure"
+
+
+@pytest.mark.full
+def test_effects_of_few_wide_draws_have_their_own_identities():
+    """Draws that are 10 % too wide, six for five coordinates: too few for regressions on all."""
+    effects, count = 119, 144
+    rng = np.random.default_rng(0)
+    scale = 0.3 * rng.normal(size=(count, 1))
+    flat = 1.1 * np.hstack([scale, np.exp(scale) * rng.normal(size=(count, effects))])
+
+    def log_prior(p):
+        off = jnp.sum(p[1:] ** 2) * jnp.exp(-2 * p[0])
+        return -(p[0] ** 2) / (2 * 0.09) - off / 2 - effects * p[0]
+
+    posterior = ewsg.Posterior(lambda p, row: 0.0 * row * p[0], log_prior)
+    draws = np.float32(flat.reshape(8, -1, 1 + effects))
+    report = ewsg.check(jax.random.key(0), draws, posterior, np.zeros(4, np.float32))
+    ratio = flat.std(0) / np.append(0.3, np.full(effects, np.exp(0.09)))
+    z = np.log(report.sd_ratio / ratio) / (report.sd_ratio_error / report.sd_ratio)
+    assert np.abs(z).max() < 4
+    # Those of one run have Monte Carlo error in common; by the identity of the scale it was 0.09.
+    assert abs(np.log(report.sd_ratio / ratio)[1:].mean()) < 0.03
