@@ -5,6 +5,7 @@ as_gradient_transformation: a dynamics in a training loop of optax.
 from_nnx, from_equinox: a module as a function of its parameters.
 running_predictive, predictive_of: predictions averaged along a run that stores no draw.
 observe: potential, gradient norm and temperatures of chains along a run.
+carry: leaves that are not sampled as arguments of a run's programs.
 normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
 ensemble, swag, laplace: draws to compare with, of trained networks, of an optimiser's path and of
@@ -14,6 +15,7 @@ NetworkModel, NetworkPrediction, Observed, OptaxState, WithRawSD, NormalApproxim
 """
 
 from ewsg_jax.draws.ensemble import Ensemble as Ensemble
+from ewsg_jax.networks._carried import carry as carry
 from ewsg_jax.networks._ensemble import ensemble as ensemble
 from ewsg_jax.networks._laplace import laplace as laplace
 from ewsg_jax.networks._likelihoods import Likelihood as Likelihood

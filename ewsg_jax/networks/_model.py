@@ -1,6 +1,8 @@
 """A network as a target: its posterior over sampled leaves, and what it predicts."""
 
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -184,6 +186,21 @@ class NetworkModel:
         )
 
 
+class _Read(threading.local):
+    """In each thread the arrays that models read for leaves that are not sampled, if not their own.
+
+    Attributes:
+        leaves: these arrays by the identity of an `Assembly`.
+    """
+
+    def __init__(self) -> None:
+        self.leaves: dict[int, list[Array]] = {}
+
+
+# Not an attribute of what it is of: a digest of the model's functions would read it.
+_READ = _Read()
+
+
 class Assembly:
     """What the functions of a model are made of.
 
@@ -213,6 +230,16 @@ class Assembly:
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
         self.remade: Callable[[bool, PyTree | None], NetworkModel]
 
+    @contextlib.contextmanager
+    def reading(self, leaves: list[Array]) -> Iterator[None]:
+        """Read other arrays for the leaves that are not sampled, in a `with` block."""
+        before = _READ.leaves
+        _READ.leaves = before | {id(self): leaves}
+        try:
+            yield
+        finally:
+            _READ.leaves = before
+
     @property
     def has_raw_sd(self) -> bool:
         """Whether a standard deviation is a parameter."""
@@ -231,7 +258,7 @@ class Assembly:
     def params(self, position: Position) -> PyTree:
         """Return the parameters at a position."""
         leaves = iter(jax.tree.leaves(position.network if self.has_raw_sd else position))
-        others = iter(self.constants)
+        others = iter(_READ.leaves.get(id(self), self.constants))
         return self.structure.unflatten(
             [next(leaves) if sampled else next(others) for sampled in self.is_sampled]
         )
@@ -251,10 +278,6 @@ class Assembly:
     def keyed_density(self, position: Position, row: Data, key: Key) -> Array:
         """Return the log density of one row, by a network that takes a key."""
         return self.likelihood.log_density(self.output(position, row["x"], key), row)
-
-    def batched_density(self, position: Position, rows: Data) -> Array:
-        """Return the log density of each of b rows, shape (b,)."""
-        return jax.vmap(self.density, (None, 0))(position, rows)
 
     def named(self, position: Position) -> list[tuple[str, Any]]:
         """Return the leaves of a position by their names in the parameters."""

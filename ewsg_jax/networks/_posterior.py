@@ -121,7 +121,8 @@ def posterior(
 
     model = make(params, roles)
     if check_data and checks.are_known(rows):
-        _check_effects(model, rows)
+        if not keyed:
+            _check_effects(model, rows)
         if likelihood.check is None and not keyed:
             for finding in odd_size(model._assembly, model.position, rows):
                 warn(f"{finding.text}: {finding.cure}", UserWarning)
@@ -144,8 +145,8 @@ def _model(
         ).posterior
     else:
         target = Posterior(
-            log_prior=assembly.log_prior,
-            batched_log_likelihood=assembly.batched_density,
+            assembly.density,
+            assembly.log_prior,
             check_values=_LabelCheck(likelihood, _with_raw_sd(likelihood, output)),
             normalised=likelihood.normalised,
         )
@@ -174,8 +175,6 @@ def _with_raw_sd(likelihood: Likelihood, output: Any) -> Any:
 
 def _check_effects(model: NetworkModel, rows: Data) -> None:
     """Raise ValueError if no row reaches a sampled leaf."""
-    if not isinstance(model.posterior, Posterior) or model.posterior.batched_log_likelihood is None:
-        return
     asked = dataclasses.replace(model.posterior, check_values=None)
     for question in (unread, without_effect):
         for finding in question(asked, model.position, rows):

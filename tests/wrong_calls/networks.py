@@ -174,6 +174,13 @@ WRONG["networks.running_predictive"] |= {
 WRONG["networks.predictive_of"] |= {
     "T averages | 3 (int) | samples.moments of a run": lambda: networks.predictive_of(3),
 }
+WRONG["networks.carry"] |= {
+    "T kernel | 3 (int) | one of ewsg_jax's methods": lambda: networks.carry(3, MODEL),
+    "T model | 3 (int) | what ewsg_jax.networks.posterior returns": lambda: networks.carry(
+        KERNEL, 3
+    ),
+    "V kernel | kernel( | must be of model.posterior": lambda: networks.carry(KERNEL, MODEL),
+}
 WRONG["networks.observe"] |= {
     "T kernel | 3 (int) | one of ewsg_jax's methods": lambda: networks.observe(3, 3, X),
     "T state | 3 (int) | samples.state of a run": lambda: networks.observe(KERNEL, 3, X),

@@ -1,0 +1,85 @@
+"""Leaves that are not sampled, as arguments of programs: the same draws, and small programs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ewsg_jax as ewsg
+from ewsg_jax import networks
+
+RNG = np.random.default_rng(0)
+WIDE = 300
+PARAMS = {
+    "base": RNG.normal(size=(3, WIDE)).astype(np.float32),
+    "middle": RNG.normal(size=(WIDE, WIDE)).astype(np.float32) / 30,
+    "last": np.zeros((WIDE, 1), np.float32),
+}
+DATA = {"x": RNG.normal(size=(12, 3)).astype(np.float32), "y": RNG.normal(size=12)}
+DATA["y"] = DATA["y"].astype(np.float32)
+METHODS = {
+    "sghmc": lambda p: ewsg.sghmc(p, 1e-4, friction=1.0, batch_size=4),
+    "svrg_ld": lambda p: ewsg.svrg_ld(p, 1e-4, batch_size=4, refresh_every=3),
+}
+
+
+def apply(params, x):
+    return jnp.tanh(jnp.tanh(x @ params["base"]) @ params["middle"]) @ params["last"]
+
+
+def model():
+    likelihood = networks.normal(1.0)
+    return networks.posterior(apply, PARAMS, DATA, likelihood=likelihood, sampled="last")
+
+
+@pytest.mark.usual_parameters("sghmc")
+@pytest.mark.parametrize("name", METHODS)
+def test_draws_are_the_same(name):
+    of = model()
+    kernel = METHODS[name](of.posterior)
+    carried = networks.carry(kernel, of)
+    runs = [
+        ewsg.sample(jax.random.key(0), each, of.position, DATA, 20, num_chains=2, progress=False)
+        for each in (kernel, carried, carried)
+    ]
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.draws["last"], runs[0].draws["last"], rtol=1e-5, atol=1e-7)
+    assert np.any(runs[0].draws["last"])
+
+
+def test_programs_do_not_hold_what_is_carried():
+    of = model()
+    kernel = METHODS["sghmc"](of.posterior)
+    state = kernel.init(jax.random.key(0), of.position, DATA)
+
+    def text(kernel):
+        step = jax.jit(lambda kernel, key, state, data: kernel.step(key, state, data))
+        return step.lower(kernel, jax.random.key(0), state, DATA).as_text()
+
+    num_bytes = PARAMS["middle"].nbytes
+    assert len(text(kernel)) > 2 * num_bytes
+    assert len(text(networks.carry(kernel, of))) < num_bytes / 2
+
+
+def test_an_adapter_of_two_factors_is_sampled_and_read():
+    """Low-rank factors, the second of which begins at 0: each has an effect away from there."""
+
+    def adapted(params, x):
+        weights = params["base"] + params["adapter"]["a"] @ params["adapter"]["b"]
+        return jnp.tanh(x @ weights) @ params["last"]
+
+    params = {
+        "base": PARAMS["base"],
+        "adapter": {"a": np.ones((3, 1), np.float32), "b": np.zeros((1, WIDE), np.float32)},
+        "last": np.ones((WIDE, 1), np.float32) / WIDE,
+    }
+    of = networks.posterior(
+        adapted, params, DATA, likelihood=networks.normal(1.0), sampled="adapter", fixed="base"
+    )
+    assert [x.shape for x in jax.tree.leaves(of.position)] == [(3, 1), (1, WIDE)]
+    assert of.roles == {
+        "adapter/a": "sampled",
+        "adapter/b": "sampled",
+        "base": "fixed",
+        "last": "trained",
+    }
