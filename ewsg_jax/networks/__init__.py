@@ -1,5 +1,6 @@
 """Bayesian neural networks: a network's weights as the position of a chain.
 
+fit: from a network and rows to predictions with intervals.
 posterior: the target, from a network, its parameters and a likelihood.
 as_gradient_transformation: a dynamics in a training loop of optax.
 from_nnx, from_equinox: a module as a function of its parameters.
@@ -10,13 +11,14 @@ normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
 ensemble, swag, laplace: draws to compare with, of trained networks, of an optimiser's path and of
     the curvature at trained weights.
-NetworkModel, NetworkPrediction, Observed, OptaxState, WithRawSD, NormalApproximation, Ensemble:
-    what functions return.
+FittedNetwork, FitReport, NewObservations, NetworkModel, NetworkPrediction, Observed, OptaxState,
+    WithRawSD, NormalApproximation, Ensemble: what functions return.
 """
 
 from ewsg_jax.draws.ensemble import Ensemble as Ensemble
 from ewsg_jax.networks._carried import carry as carry
 from ewsg_jax.networks._ensemble import ensemble as ensemble
+from ewsg_jax.networks._fit import fit as fit
 from ewsg_jax.networks._laplace import laplace as laplace
 from ewsg_jax.networks._likelihoods import Likelihood as Likelihood
 from ewsg_jax.networks._likelihoods import normal as normal
@@ -32,6 +34,9 @@ from ewsg_jax.networks._optax import OptaxState as OptaxState
 from ewsg_jax.networks._optax import as_gradient_transformation as as_gradient_transformation
 from ewsg_jax.networks._posterior import posterior as posterior
 from ewsg_jax.networks._priors import fan_in as fan_in
+from ewsg_jax.networks._result import FitReport as FitReport
+from ewsg_jax.networks._result import FittedNetwork as FittedNetwork
+from ewsg_jax.networks._result import NewObservations as NewObservations
 from ewsg_jax.networks._running import predictive_of as predictive_of
 from ewsg_jax.networks._running import running_predictive as running_predictive
 from ewsg_jax.networks._swag import swag as swag

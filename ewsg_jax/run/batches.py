@@ -39,7 +39,7 @@ def sample_in_batches(run: Callable[[Request], Samples], request: Request) -> Sa
     if request.checkpoint is not None:
         check_new(path_of(request.checkpoint))
     total, batches, draws = num_chains_of(request), [], None
-    for first, end in _even_batches(total, int(request.chain_batch_size or total)):
+    for first, end in even_batches(total, int(request.chain_batch_size or total)):
         try:
             batch = run(_request_of(request, first, end, total))
         except (Exception, KeyboardInterrupt) as error:
@@ -57,18 +57,18 @@ def sample_in_batches(run: Callable[[Request], Samples], request: Request) -> Sa
             if not batches:
                 return batch
             break
-        draws = _with_batch(draws, batch, first, total)
+        draws = with_batch(draws, batch, first, total)
         # In the host's memory, and the draws in the array of all chains alone.
         batches.append(dataclasses.replace(batch, draws=None, state=on_host(batch.state)))
     done = sum(batch.num_chains for batch in batches)
     return dataclasses.replace(
-        _joined(batches, shares_memory(request.kernel, batches[0].state)),
+        joined(batches, shares_memory(request.kernel, batches[0].state)),
         draws=jax.tree.map(lambda x: x[:done], draws),
         interrupted=done < total,
     )
 
 
-def _even_batches(total: int, size: int) -> list[tuple[int, int]]:
+def even_batches(total: int, size: int) -> list[tuple[int, int]]:
     """Return the number of the first chain of each batch, and of the one behind its last."""
     # As even as can be: a last batch of one chain would round differently.
     parts = np.array_split(np.arange(total), -(-total // size))
@@ -109,7 +109,7 @@ def _map_chains(
     return mapped._replace(memory=states[0].memory)
 
 
-def _with_batch(draws: PyTree, batch: Samples, first: int, total: int) -> PyTree:
+def with_batch(draws: PyTree, batch: Samples, first: int, total: int) -> PyTree:
     """Return arrays for the draws of all chains, with those of a batch written into them."""
     if draws is None:
         draws = jax.tree.map(lambda x: np.empty((total, *x.shape[1:]), x.dtype), batch.draws)
@@ -121,7 +121,7 @@ def _with_batch(draws: PyTree, batch: Samples, first: int, total: int) -> PyTree
     return draws
 
 
-def _joined(batches: list[Samples], shared_memory: bool) -> Samples:
+def joined(batches: list[Samples], shared_memory: bool) -> Samples:
     """Return the samples of all chains, without their draws."""
 
     def concatenated(*leaves: PyTree) -> Any:

@@ -188,3 +188,27 @@ WRONG["networks.observe"] |= {
 WRONG["networks.fan_in"] |= {
     "T shape | 3 (int) | a tuple of whole numbers": lambda: networks.fan_in("kernel", 3),
 }
+
+
+def fitted(params=PARAMS, y=X[:, 0], likelihood="normal", key=KEY, **options):
+    return functools.partial(
+        networks.fit, key, apply, params, {"x": X, "y": y}, likelihood=likelihood, **options
+    )
+
+
+BROKEN = {"hidden": PARAMS["hidden"], "last": NAN * PARAMS["last"]}
+WRONG["networks.fit"] |= {
+    "T key | 3 (int) | one typed PRNG key": fitted(key=3),
+    "V seconds | 0.0 (float) | a positive number": fitted(seconds=0.0),
+    "V num_members | got 1 | must be at least 2": fitted(num_members=1),
+    "T num_members | 2.5 (float) | a whole number": fitted(num_members=2.5),
+    "V trained | got 1 | must be a list of the parameters of at least 2 networks": fitted(
+        trained=[PARAMS]
+    ),
+    "T trained | {'hidden' | a list of the parameters": fitted(trained=PARAMS),
+    "V trained[1] | NaN | finite": fitted(trained=[PARAMS, BROKEN]),
+    "V params | NaN | finite": fitted(params=BROKEN),
+    "V data['y'] | (6, 2) | one label for each row": fitted(
+        y=np.eye(2)[LABELS], likelihood="categorical"
+    ),
+}

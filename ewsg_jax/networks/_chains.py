@@ -1,0 +1,275 @@
+"""The chains of a fit: which kernel, with which step, and when they have run for long enough."""
+
+import functools
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax import gradients
+from ewsg_jax.base import rng
+from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.draws.convergence import rhat
+from ewsg_jax.draws.predict import predict
+from ewsg_jax.dynamics import microcanonical, semi_implicit
+from ewsg_jax.kernels.pair import kernel
+from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.networks._cores import num_groups, sample_groups
+from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.networks._step_size import by_energy, largest_curvature
+from ewsg_jax.run.samples import Samples
+
+Stopped = Literal["R-hat", "seconds", "an interrupt"]
+
+
+class Worth(NamedTuple):
+    """What draws are worth.
+
+    Attributes:
+        temperature: θ·∇V/d, the mean over draws, and its standard error over chains.
+        halved_change: the change of the mean of V/d at half the step, and its standard error.
+    """
+
+    temperature: tuple[float, float]
+    halved_change: tuple[float, float]
+
+
+class Chains:
+    """Chains that run in rounds, between which the step is corrected.
+
+    Attributes:
+        model: the network.
+        data: all rows.
+        deadline: when the time is up, by `time.perf_counter`.
+        batch_size: rows in a step's gradient, n for full gradients.
+        step_size: h.
+        rounds: the samples of each round.
+        stopped: why the last round was the last.
+    """
+
+    def __init__(self, key: Key, model: NetworkModel, data: Data, deadline: float) -> None:
+        self.model, self.data, self.deadline = model, data, deadline
+        self.num_rows = jax.tree.leaves(data)[0].shape[0]
+        self.batch_size, self.step_size = self.num_rows, 0.0
+        self.rounds: list[Samples] = []
+        self.stopped: Stopped = "seconds"
+        self._predictions: list[np.ndarray] = []
+        # For each number, at which networks fit held-out rows best for the gradients that they
+        # take: at a tenth they move more slowly, at three times as much they stay too hot.
+        self._energy_variance = 0.3
+        self._key, self._keys = key, 0
+        # Predictions at a few rows tell how chains agree.
+        chosen = np.unique(np.linspace(0, self.num_rows - 1, 50).astype(int))
+        self._probe = jax.tree.map(lambda x: x[chosen], data["x"])
+
+    def kernel(self, step_size: float) -> Kernel:
+        """Return the kernel with a step size."""
+        mass = self.model.prior_variance
+        if self._has_full_gradients:
+            # A third of the length that suits d directions of the prior's sd: rows hold most of
+            # them closer (`benchmarks/networks`).
+            d = sum(x.size for x in jax.tree.leaves(mass))
+            length = math.sqrt(d) / 3
+            dynamics = microcanonical(step_size, decoherence_length=length, inverse_mass=mass)
+            return kernel(dynamics, gradients.full(self.model.posterior))
+        # A friction by which momentum lasts for 100 steps, as an optimiser's of 0.99; ±1 noise has
+        # the same weak order and takes no time beside the gradients.
+        dynamics = semi_implicit(
+            step_size, friction=0.01 / step_size, noise="rademacher", inverse_mass=mass
+        )
+        return kernel(dynamics, self.model.estimator(batch_size=self.batch_size))
+
+    @property
+    def _has_full_gradients(self) -> bool:
+        return self.batch_size == self.num_rows and not self.model._assembly.keyed
+
+    @property
+    def description(self) -> str:
+        """The dynamics, as it is called."""
+        h = self.step_size
+        if self._has_full_gradients:
+            return f"microcanonical(step_size={h:.3g})"
+        return f"sghmc(step_size={h:.3g}, friction={0.01 / h:.3g})"
+
+    def start(self, ensemble: Position) -> None:
+        """Choose the kernel and its step size at trained networks."""
+        count = len(jax.tree.leaves(ensemble)[0])
+        self._groups, self._num_chains = num_groups(count), count
+        # A first step by which a hundred move a number of N(0, 1) by its scale.
+        self.step_size = 0.01
+        self._state = self._started(ensemble)
+        self._tune(1)
+        compiled = time.perf_counter()
+        if not self._has_full_gradients:
+            return
+        self._tune(1)
+        # A tuning makes 20 steps of all chains on one core.
+        per_step = (time.perf_counter() - compiled) / 20 / self._groups
+        left = self.deadline - time.perf_counter()
+        if left < 0 or left / per_step > 2_000:
+            self._tune(6)
+            return
+        self.batch_size = min(256, self.num_rows)
+        self._state = self._started(ensemble)
+        self._tune(1)
+
+    def _started(self, ensemble: Position) -> PyTree:
+        keys = jax.random.split(self._next_key(), self._num_chains)
+        init = jax.jit(jax.vmap(self.kernel(self.step_size).init, (0, 0, None)))
+        return init(keys, ensemble, self.data)
+
+    def _tune(self, rounds: int) -> None:
+        """Correct the step size at the chains' states."""
+        key = self._next_key()
+        if self._has_full_gradients:
+            arguments = key, self.kernel, self._state, self.data, self.step_size
+            self.step_size = by_energy(*arguments, rounds, self._energy_variance)
+            return
+        chosen = rng.host_generator(key).permutation(self.num_rows)[: 8 * self.batch_size]
+        rows = jax.tree.map(lambda x: x[chosen], self.data)
+        positions = self._state.position
+        curvatures = largest_curvature(key, self.model, positions, rows, self.num_rows)
+        # Well below the bound 2/√λ of stability, for the largest of chains that may meet more.
+        self.step_size = float(0.3 / np.sqrt(np.nanmax(curvatures)))
+
+    def run(self) -> None:
+        """Run rounds until predictions agree or the time is up; an interrupt ends them too."""
+        steps, half = 40, (time.perf_counter() + self.deadline) / 2
+        try:
+            while True:
+                began = time.perf_counter()
+                samples = self._round(self.step_size, steps)
+                self._add(samples)
+                took = time.perf_counter() - began
+                ran = samples.run_seconds
+                if self._agree() and not self._refined():
+                    self.stopped = "R-hat"
+                    return
+                left = self.deadline - time.perf_counter()
+                # The first round compiles. Later ones are a twelfth of the time, or short enough
+                # that chains which agree end soon, and longer if they do not.
+                if len(self.rounds) > 1:
+                    most = 2_000 * 2 ** (len(self.rounds) // 20)
+                    fits = int(max(left, 0) / 12 * steps / ran) if len(self.rounds) == 2 else steps
+                    steps = 10 * (max(40, min(most, fits)) // 10)
+                if len(self.rounds) > 2 and left < 1.6 * took:
+                    return
+                if time.perf_counter() < half:
+                    self._tune(1)
+        except KeyboardInterrupt:
+            self.stopped = "an interrupt"
+            if not self.rounds:
+                raise
+
+    def _round(self, step_size: float, steps: int) -> Samples:
+        """Return ten draws of each chain from the next steps."""
+        with warnings.catch_warnings():
+            # Chains that diverged are counted at the end.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return sample_groups(
+                self._next_key(),
+                self.kernel(step_size),
+                self._state,
+                self.data,
+                steps,
+                groups=self._groups,
+                thin=steps // 10,
+                in_threads=bool(self.rounds),
+            )
+
+    def _add(self, samples: Samples) -> None:
+        self._state = samples.state
+        self.rounds.append(samples)
+        self._predictions.append(self._predicted(samples))
+
+    def _predicted(self, samples: Samples) -> np.ndarray:
+        """Return predictions at some rows, shape (chain, draw, number)."""
+        kept = self._predict(jax.tree.map(jnp.asarray, samples.draws), self._probe)
+        return np.concatenate([np.asarray(x) for x in kept], axis=2)
+
+    @functools.cached_property
+    def _predict(self) -> Callable[[Position, PyTree], list[Array]]:
+        key = jax.random.key(0) if self.model._assembly.keyed else None
+
+        def one(position: Position, x: PyTree) -> list[Array]:
+            known = [part for part in self.model.predict(position, x, key) if part is not None]
+            return [jnp.ravel(part) for part in known or [self.model.output(position, x, key)]]
+
+        return jax.jit(jax.vmap(jax.vmap(one, (0, None)), (0, None)))
+
+    def _agree(self) -> bool:
+        """Return whether R-hat of predictions says that the run is long enough."""
+        return len(self.rounds) >= 4 and self.burn_in()[1] < 1.01
+
+    def _refined(self) -> bool:
+        """Begin again with a short step, whose bias is small, when chains first agree."""
+        if not self._has_full_gradients or self._energy_variance < 0.3:
+            return False
+        self._energy_variance = 1e-3
+        self._tune(6)
+        self.rounds, self._predictions = [], []
+        return True
+
+    def burn_in(self) -> tuple[int, float]:
+        """Return how many rounds are left out, and the largest R-hat of predictions after them."""
+        count = len(self.rounds)
+        candidates = []
+        # A quarter or a half, so that chance has little choice.
+        for first in dict.fromkeys([-(-count // 4), -(-count // 2)] if count > 1 else [0]):
+            draws = np.concatenate(self._predictions[first:], axis=1)
+            values = rhat(draws)
+            # A number that never changes has none, such as a known standard deviation.
+            known = values[~np.isnan(values)]
+            candidates.append((float(known.max()) if known.size else np.nan, first))
+        worst, first = min(candidates)
+        return first, worst
+
+    def samples(self) -> Samples:
+        """Return the draws after the burn-in."""
+        return functools.reduce(Samples.concatenate, self.rounds[self.burn_in()[0] :])
+
+    def worth(self) -> Worth:
+        """Return what the last draws are worth, and make a few steps more if there is time."""
+        if self.model._assembly.keyed:
+            return Worth((np.nan, np.nan), (np.nan, np.nan))
+        last, now = self.rounds[-1], self._state
+        temperature = _mean_and_error(self._averages(last.draws)[0])
+        if self.stopped == "an interrupt":
+            return Worth(temperature, (np.nan, np.nan))
+        # A quarter of a round with each step, from where the last round ended.
+        potentials = []
+        for step_size in (self.step_size, self.step_size / 2):
+            self._state = now
+            steps = 10 * max(1, last.num_steps // 40)
+            potentials.append(self._averages(self._round(step_size, steps).draws)[1])
+        return Worth(temperature, _mean_and_error(potentials[1] - potentials[0]))
+
+    def _averages(self, draws: PyTree) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means of θ·∇V/d and V/d of each chain's draws, shape (chain,)."""
+        values = predict(draws, self._virial, self.data, keep_draws=True)
+        return values["virial"].mean(1), values["potential"].mean(1)
+
+    def _virial(self, position: Position, data: Data) -> dict[str, Array]:
+        d = sum(x.size for x in jax.tree.leaves(position))
+        potential, gradient = jax.value_and_grad(self.model.posterior.potential)(position, data)
+        terms = [
+            jnp.vdot(x, g) for x, g in zip(*map(jax.tree.leaves, (position, gradient)), strict=True)
+        ]
+        return {"virial": sum(terms[1:], terms[0]) / d, "potential": potential / d}
+
+    def _next_key(self) -> Key:
+        self._keys += 1
+        return jax.random.fold_in(self._key, self._keys)
+
+
+def _mean_and_error(of_chains: np.ndarray) -> tuple[float, float]:
+    """Return the mean over chains and its standard error."""
+    values = of_chains[np.isfinite(of_chains)].astype(np.float64)
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))

@@ -1,0 +1,86 @@
+"""Chains on all cores of one processor, without several devices: some in each of several threads.
+
+A program of XLA for small arrays runs on one core. Two of them, called from two threads, run on
+two. Every function is traced in the caller's thread: the first call of a shape runs one group of
+chains after the other.
+"""
+
+import contextvars
+import dataclasses
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+
+from ewsg_jax.base.typing import Data, Key
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.run.batches import even_batches, joined, with_batch
+from ewsg_jax.run.host import on_host
+from ewsg_jax.run.sample import sample
+from ewsg_jax.run.samples import Samples
+
+
+def num_groups(num_chains: int) -> int:
+    """Return in how many groups chains run side by side: one for each core of a processor."""
+    if jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return 1
+    return max(1, min(os.cpu_count() or 1, num_chains // 2))
+
+
+def sample_groups(
+    key: Key,
+    kernel: Kernel,
+    state: KernelState,
+    data: Data,
+    num_steps: int,
+    *,
+    groups: int,
+    thin: int,
+    in_threads: bool,
+) -> Samples:
+    """Return what `sample` does of all chains, whose groups run side by side.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: a kernel whose chains share no memory.
+        state: states of all chains.
+        data: all rows, checked.
+        num_steps: steps of each chain.
+        groups: the number of groups.
+        thin: as for `sample`.
+        in_threads: whether they run side by side; the first call of a shape may not.
+    """
+
+    def run(bounds: tuple[int, int]) -> Samples:
+        first, end = bounds
+        part = jax.tree.map(lambda x: x[first:end], state)
+        return sample(
+            key,
+            kernel,
+            None,
+            data,
+            num_steps,
+            state=part,
+            first_chain=first,
+            thin=thin,
+            progress=False,
+            check_data=False,
+        )
+
+    total = len(state.step)
+    bounds = even_batches(total, -(-total // groups))
+    if in_threads and len(bounds) > 1:
+        with ThreadPoolExecutor(len(bounds), "ewsg_jax-chains") as pool:
+            # What the caller's context holds, such as `jax.enable_x64`.
+            futures = [pool.submit(contextvars.copy_context().run, run, one) for one in bounds]
+            parts = [future.result() for future in futures]
+    else:
+        parts = [run(one) for one in bounds]
+    if any(part.interrupted for part in parts):
+        raise KeyboardInterrupt
+    draws = None
+    for (first, _), part in zip(bounds, parts, strict=True):
+        draws = with_batch(draws, part, first, total)
+    parts = [dataclasses.replace(x, draws=None, state=on_host(x.state)) for x in parts]
+    longest = max(part.run_seconds for part in parts)
+    return dataclasses.replace(joined(parts, False), draws=draws, run_seconds=longest)

@@ -1,0 +1,189 @@
+"""From a network and rows to predictions with intervals, in one call."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base import checks, numeric
+from ewsg_jax.base.leaves import Filter
+from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.networks._chains import Chains
+from ewsg_jax.networks._likelihoods import Likelihood
+from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.networks._posterior import posterior
+from ewsg_jax.networks._priors import Prior
+from ewsg_jax.networks._result import FitReport, FittedNetwork
+from ewsg_jax.networks._train import Trained, starts, train
+from ewsg_jax.rows._view import view
+
+
+def fit(
+    key: Key,
+    apply: Callable[..., Any],
+    params: PyTree | Callable[[Key], PyTree],
+    data: Data,
+    *,
+    likelihood: str | Likelihood | Callable[[Array, Data], Array],
+    prior: Prior = 1.0,
+    sampled: Filter | None = None,
+    fixed: Filter | None = None,
+    seconds: float = 60.0,
+    num_members: int = 10,
+    trained: Sequence[PyTree] | None = None,
+) -> FittedNetwork:
+    """Fit a Bayesian neural network: train an ensemble, run a chain from each network, and judge
+    the draws.
+
+    Networks are trained side by side by Adam, each kept at the epoch that fits a held-out tenth of
+    the rows best. Chains start from there on all rows, with the prior's variances as inverse mass.
+    If there is time for some thousand steps of full gradients, they move by
+    `dynamics.microcanonical`, the step found by the variance of its energy error at the ensemble
+    and again at draws, and a shorter one when chains agree; else, and for a network with a key, by
+    `sghmc` on minibatches, the step found by the curvature. The first draws are left out, a quarter
+    or a half, whichever makes R-hat of predictions smaller. The run ends when that is below 1.01,
+    or when the time is up. An interrupt (Ctrl-C) ends it early.
+
+    The step is changed in the first half of the time alone. `print(fit.report)` says what was
+    chosen, what the draws are worth and what cannot be known.
+
+    Args:
+        key: a typed PRNG key.
+        apply: as for `ewsg_jax.networks.posterior`.
+        params: as there; the other networks start with the numbers of each leaf in another order.
+            Or a function of a key that returns parameters, which is called for each network.
+        data: the rows {"x": inputs, "y": observations}.
+        likelihood: as there.
+        prior: as there. Default: N(0, 1) for each number.
+        sampled: as there. The other leaves are trained first, in one network that all chains share.
+        fixed: as there.
+        seconds: about how long the call takes, compiling included, in seconds; chains have at
+            least a quarter of it.
+        num_members: how many networks are trained, at least 2; each starts a chain.
+        trained: parameters of at least 2 trained networks, which are not trained again; `params` is
+            then one of them, for its structure. Default: none.
+
+    Returns:
+        The fit.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value; the message names it.
+        KeyboardInterrupt: it was interrupted before there were draws.
+
+    References:
+        E. Sommer, J. Robnik, G. Nozadze, U. Seljak and D. Rügamer, Microcanonical Langevin
+            ensembles: advancing the sampling of Bayesian neural networks, ICLR 2025.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> x = jnp.linspace(-2.0, 2.0, 50)[:, None]
+        >>> data = {"x": x, "y": jnp.sin(2 * x[:, 0])}
+        >>> def init(key):
+        ...     a, b = jax.random.split(key)
+        ...     return {"in": jax.random.normal(a, (1, 8)), "out": jax.random.normal(b, (8,))}
+        >>> def apply(params, x):
+        ...     return jnp.tanh(x @ params["in"]) @ params["out"]
+        >>> fit = ewsg.networks.fit(
+        ...     jax.random.key(0), apply, init, data, likelihood="normal", seconds=10.0
+        ... )
+        >>> low, high = fit.interval(x, 0.9)
+        >>> bool(((low < data["y"]) & (data["y"] < high)).mean() > 0.8)
+        True
+    """
+    began = time.perf_counter()
+    checks.key(key)
+    checks.positive("seconds", seconds)
+    of_starts, of_training, of_run = jax.random.split(key, 3)
+    members = _checked_trained(trained) if trained is not None else None
+    count = len(members) if members else _checked_count(num_members)
+    if not members:
+        members = starts(of_starts, params, count)
+    model = posterior(
+        apply,
+        members[0],
+        data,
+        likelihood=likelihood,
+        prior=prior,
+        sampled=sampled,
+        fixed=fixed,
+    )
+    rows = jax.tree.map(jnp.asarray, view(numeric.native(data)).tree)
+    if trained is None:
+        model, ensemble, record = _trained(of_training, model, members, rows, seconds / 6)
+    else:
+        ensemble = _stacked([model.with_params(one).position for one in members])
+        record = Trained(ensemble, 0, np.full(count, np.nan))
+    trained_at = time.perf_counter()
+    chains = Chains(of_run, model, rows, began + seconds)
+    chains.start(ensemble)
+    tuned_at = time.perf_counter()
+    # Where compiling took the time, chains still have a quarter of it.
+    chains.deadline = max(chains.deadline, tuned_at + seconds / 4)
+    chains.run()
+    temperature, halved = chains.worth()
+    ended_at = time.perf_counter()
+    times = trained_at - began, tuned_at - trained_at, ended_at - tuned_at
+    (skipped, worst), samples = chains.burn_in(), chains.samples()
+    report = FitReport(
+        dynamics=chains.description,
+        batch_size=chains.batch_size,
+        num_members=count,
+        epochs=record.epochs,
+        trained_log_score=float(np.mean(record.log_score)),
+        num_steps=sum(one.num_steps for one in chains.rounds),
+        burn_in=sum(one.num_steps for one in chains.rounds[:skipped]),
+        num_draws=samples.num_chains * samples.num_draws,
+        rhat=worst,
+        temperature=temperature[0],
+        temperature_error=temperature[1],
+        halved_change=halved[0],
+        halved_error=halved[1],
+        seconds=dict(zip(("train", "tune", "sample"), times, strict=True)),
+        stopped=chains.stopped,
+    )
+    row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows["x"])
+    return FittedNetwork(model, samples, ensemble, report, row)
+
+
+def _checked_count(num_members: Any) -> int:
+    if num_members == 1:
+        raise ValueError(
+            "num_members must be at least 2, because whether chains agree is known from several; "
+            "got 1"
+        )
+    return checks.integer("num_members", num_members, minimum=2)
+
+
+def _checked_trained(trained: Any) -> list[PyTree]:
+    takes = "trained must be a list of the parameters of at least 2 networks"
+    if not isinstance(trained, list | tuple):
+        raise TypeError(f"{takes}; got {checks.describe(trained)}")
+    if len(trained) < 2:
+        raise ValueError(f"{takes}, because whether chains agree is known from several; got 1")
+    for number, one in enumerate(trained):
+        checks.finite(f"trained[{number}]", jax.tree.map(jnp.asarray, one))
+    return list(trained)
+
+
+def _stacked(positions: list[Position]) -> Position:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
+
+
+def _trained(
+    key: Key, model: NetworkModel, members: list[PyTree], rows: Data, seconds: float
+) -> tuple[NetworkModel, Position, Trained]:
+    """Return the model, the starts of chains and the training, of all leaves that are not fixed."""
+    trainable = model.trainable()
+    if "trained" in model.roles.values():
+        # Chains share what is not sampled, so there is one network.
+        first = jax.tree.map(lambda x: x[None], trainable.position)
+        record = train(key, trainable, first, rows, seconds)
+        one = jax.tree.map(lambda x: x[0], record.members)
+        model = model.with_params(trainable.params(one))
+        return model, _stacked([model.position] * len(members)), record
+    positions = _stacked([trainable.with_params(one).position for one in members])
+    record = train(key, trainable, positions, rows, seconds)
+    return model, record.members, record

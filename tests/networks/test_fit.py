@@ -1,0 +1,280 @@
+"""`networks.fit` against closed forms: a linear network, whose posterior predictive is normal."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import ewsg_jax as ewsg
+from ewsg_jax.networks import _chains, _cores, _step_size, _train
+from ewsg_jax.networks._result import FitReport
+
+RNG = np.random.default_rng(0)
+NOISE = 0.3
+X = RNG.normal(size=(60, 3)).astype(np.float32)
+Y = (X @ np.array([1.0, -0.5, 0.2]) + NOISE * RNG.normal(size=60)).astype(np.float32)
+NEW = RNG.normal(size=(7, 3)).astype(np.float32)
+PARAMS = RNG.normal(size=3).astype(np.float32)
+DATA = {"x": X, "y": Y}
+LIKELIHOOD = ewsg.networks.normal(scale=NOISE)
+
+
+def linear(params, x):
+    return x @ params
+
+
+def predictive():
+    """Means, sds of the mean and sds of new observations, in float64."""
+    x, y = X.astype(np.float64), Y.astype(np.float64)
+    covariance = np.linalg.inv(x.T @ x / NOISE**2 + np.eye(3))
+    mean = NEW @ (covariance @ x.T @ y) / NOISE**2
+    mean_sd = np.sqrt(np.einsum("ij,jk,ik->i", NEW, covariance, NEW))
+    return mean, mean_sd, np.sqrt(mean_sd**2 + NOISE**2)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return ewsg.networks.fit(
+        jax.random.key(0), linear, PARAMS, DATA, likelihood=LIKELIHOOD, seconds=600.0
+    )
+
+
+def test_the_posterior_predictive_is_that_of_linear_regression(fit):
+    mean, mean_sd, sd = predictive()
+    found = fit.predict(NEW)
+    np.testing.assert_allclose(found.mean, mean, atol=0.15 * mean_sd.max())
+    np.testing.assert_allclose(found.mean_sd, mean_sd, rtol=0.15)
+    np.testing.assert_allclose(found.sd, sd, rtol=0.02)
+    assert found.probabilities is None
+    low, high = fit.interval(NEW, 0.9)
+    reach = scipy.stats.norm.ppf(0.95) * sd
+    np.testing.assert_allclose(low, mean - reach, atol=0.1 * sd.max())
+    np.testing.assert_allclose(high, mean + reach, atol=0.1 * sd.max())
+
+
+def test_the_report_of_a_settled_run_has_no_doubts(fit):
+    assert fit.report.doubts == [], fit.report
+    assert fit.report.stopped == "R-hat"
+    assert fit.report.rhat < 1.01
+    assert abs(fit.report.temperature - 1) < 5 * fit.report.temperature_error
+    text = str(fit.report)
+    for part in ("microcanonical", "R-hat of predictions", "θ·∇V/d", "not known"):
+        assert part in text
+
+
+def test_rhat_of_the_report_is_that_of_diagnostics(fit):
+    chosen = np.unique(np.linspace(0, 59, 50).astype(int))
+    curves = np.einsum("cdk,nk->cdn", fit.samples.draws.astype(np.float64), X[chosen])
+    worst = max(float(_chains.rhat(curves[..., k : k + 1]).max()) for k in range(50))
+    assert abs(worst - fit.report.rhat) < 1e-4
+
+
+def test_the_log_score_is_that_of_the_mixture(fit):
+    """By NumPy in float64, from the draws."""
+    y = RNG.normal(size=7)
+    means = fit.samples.draws.reshape(-1, 3).astype(np.float64) @ NEW.T
+    densities = scipy.stats.norm(means, NOISE).logpdf(y)
+    each = scipy.special.logsumexp(densities, axis=0) - np.log(len(means))
+    np.testing.assert_allclose(fit.log_scores(NEW, y), each, rtol=1e-4)
+    assert abs(fit.log_score(NEW, y) - each.mean()) < 1e-4 * abs(each.mean())
+
+
+def test_quantiles_are_those_of_the_mixture(fit):
+    means = fit.samples.draws.reshape(-1, 3).astype(np.float64) @ NEW.T
+    low, median = fit.quantiles(NEW, [0.1, 0.5])
+    for column, (a, b) in zip(means.T, zip(low, median, strict=True), strict=True):
+        distribution = scipy.stats.norm(column, NOISE)
+        # 4,000 draws of new observations and more.
+        assert abs(distribution.cdf(a).mean() - 0.1) < 5 * 0.005
+        assert abs(distribution.cdf(b).mean() - 0.5) < 5 * 0.008
+
+
+def test_inputs_are_checked_against_those_of_the_data(fit):
+    with pytest.raises(ValueError, match=r"x must be like data\['x'\].*got"):
+        fit.predict(NEW[:, :2])
+    with pytest.raises(ValueError, match=r"y must have an observation for each of 7 rows"):
+        fit.log_score(NEW, np.zeros(3))
+    with pytest.raises(ValueError, match=r"probability must be"):
+        fit.interval(NEW, 1.5)
+
+
+@pytest.mark.full
+def test_the_energy_error_is_that_of_the_steps():
+    """ΔV by NumPy from the positions of a loop of steps, ΔK from the states."""
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    dynamics = ewsg.dynamics.microcanonical(0.05, inverse_mass=model.prior_variance)
+    kernel = ewsg.kernel(dynamics, ewsg.gradients.full(model.posterior))
+    data = jax.tree.map(jnp.asarray, DATA)
+    state = kernel.init(jax.random.key(0), model.position, data)
+    several = jax.tree.map(lambda x: x[None], state)
+    key = jax.random.key(1)
+    found = _step_size.energy_errors(key, kernel, several, data, 3)[0]
+
+    def potential(w):
+        w = np.asarray(w, np.float64)
+        return 0.5 * np.sum((Y - X @ w) ** 2) / NOISE**2 + 0.5 * np.sum(w**2)
+
+    expected = []
+    for step_key in jax.random.split(jax.random.split(key, 1)[0], 3):
+        after, _ = kernel.step(step_key, state, data)
+        change = potential(after.position) - potential(state.position)
+        expected.append(change + float(after.dynamics.kinetic_change))
+        state = after
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+@pytest.mark.full
+def test_the_largest_curvature_is_that_of_the_hessian():
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD, prior=2.0)
+    positions = jnp.stack([jnp.asarray(PARAMS), jnp.zeros(3)])
+    data = jax.tree.map(jnp.asarray, DATA)
+    found = _step_size.largest_curvature(jax.random.key(0), model, positions, data, 60)
+    hessian = 4.0 * (X.T.astype(np.float64) @ X / NOISE**2 + np.eye(3) / 4)
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(hessian)[-1], rtol=0.01)
+
+
+def test_members_start_with_the_numbers_of_a_leaf_in_another_order():
+    params = {"w": np.arange(6.0).reshape(2, 3), "b": np.zeros(4)}
+    first, second = _train.starts(jax.random.key(0), params, 2)
+    assert first is params
+    assert sorted(np.ravel(second["w"])) == list(range(6))
+    assert second["w"].shape == (2, 3)
+    assert not np.array_equal(second["w"], params["w"])
+    assert (second["b"] == 0).all()
+
+
+@pytest.mark.full
+def test_groups_of_chains_in_threads_are_one_run():
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    kernel = ewsg.sghmc(model.posterior, 0.01, friction=1.0, batch_size=10)
+    data, key = jax.tree.map(jnp.asarray, DATA), jax.random.key(2)
+    start = jnp.broadcast_to(model.position, (4, 3))
+    state = jax.vmap(kernel.init, (0, 0, None))(jax.random.split(key, 4), start, data)
+    options = {"groups": 2, "thin": 5}
+    one, two = (
+        _cores.sample_groups(key, kernel, state, data, 20, in_threads=threads, **options)
+        for threads in (False, True)
+    )
+    whole = ewsg.sample(key, kernel, None, data, 20, state=state, thin=5, progress=False)
+    assert (one.draws == two.draws).all()
+    assert one.draws.shape == (4, 4, 3)
+    np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5)
+    assert one.num_chains == 4
+    assert one.gradient_evaluations == whole.gradient_evaluations
+
+
+def test_what_a_report_doubts():
+    report = FitReport(
+        dynamics="microcanonical(step_size=0.1)",
+        batch_size=10,
+        num_members=4,
+        epochs=0,
+        trained_log_score=np.nan,
+        num_steps=100,
+        burn_in=50,
+        num_draws=40,
+        rhat=2.5,
+        temperature=0.45,
+        temperature_error=0.02,
+        halved_change=0.3,
+        halved_error=0.01,
+        seconds={"train": 1.0},
+        stopped="seconds",
+    )
+    disagree, unsettled, biased = report.doubts
+    assert "R-hat of predictions is 2.50" in disagree
+    assert "θ·∇V/d is 0.45" in unsettled
+    assert "half the step" in biased
+    assert "4 networks: given" in str(report)
+
+
+@pytest.mark.full
+def test_classes_and_a_random_network():
+    """Probabilities sum to one and find the classes; a network with a key runs on minibatches."""
+    labels = (X[:, 0] > 0).astype(np.int32)
+
+    def apply(params, x, key):
+        kept = jax.random.bernoulli(key, 0.9, x.shape)
+        return jnp.where(kept, x, 0) @ params["w"] + params["b"]
+
+    def init(key):
+        return {"w": jax.random.normal(key, (3, 2)), "b": jnp.zeros(2)}
+
+    data = {"x": X, "y": labels}
+    fit = ewsg.networks.fit(
+        jax.random.key(0), apply, init, data, likelihood="categorical", seconds=5.0, num_members=4
+    )
+    assert "sghmc" in str(fit.report)
+    assert np.isnan(fit.report.temperature)
+    found = fit.predict(X)
+    np.testing.assert_allclose(found.probabilities.sum(1), 1, atol=1e-5)
+    assert (found.probabilities.argmax(1) == labels).mean() > 0.9
+    with pytest.raises(ValueError, match="has classes"):
+        fit.interval(X)
+
+
+@pytest.mark.full
+def test_trained_leaves_are_trained_once_and_shared():
+    """Only the last layer is sampled, from one trained network; the rest is carried."""
+
+    def apply(params, x):
+        return jnp.tanh(x @ params["body"]) @ params["head"]
+
+    params = {"body": RNG.normal(size=(3, 4)).astype(np.float32), "head": np.ones(4, np.float32)}
+    fit = ewsg.networks.fit(
+        jax.random.key(0),
+        apply,
+        params,
+        DATA,
+        likelihood=LIKELIHOOD,
+        sampled="head",
+        seconds=5.0,
+        num_members=4,
+    )
+    assert fit.samples.draws["body"] is None
+    assert fit.samples.draws["head"].shape[2:] == (4,)
+    at = fit.model.params(jax.tree.map(lambda x: x[0, 0], fit.samples.draws))
+    assert not np.array_equal(at["body"], params["body"])
+    assert np.sqrt(np.mean((fit.predict(X).mean - Y) ** 2)) < 1.5 * NOISE
+
+
+@pytest.mark.full
+def test_an_interrupt_keeps_the_rounds_so_far(monkeypatch):
+    """The third round is interrupted; two are there."""
+    monkeypatch.setattr(_chains, "sample_groups", _interrupted(_chains.sample_groups, after=2))
+    few = ewsg.networks.fit(
+        jax.random.key(0),
+        linear,
+        PARAMS,
+        DATA,
+        likelihood=LIKELIHOOD,
+        trained=[PARAMS, PARAMS + 0.1],
+        seconds=60.0,
+    )
+    assert few.report.stopped == "an interrupt"
+    assert few.report.epochs == 0
+    assert np.isfinite(few.predict(NEW).mean).all()
+    monkeypatch.undo()
+    monkeypatch.setattr(_chains, "sample_groups", _interrupted(_chains.sample_groups, after=0))
+    with pytest.raises(KeyboardInterrupt):
+        ewsg.networks.fit(
+            jax.random.key(0),
+            linear,
+            PARAMS,
+            DATA,
+            likelihood=LIKELIHOOD,
+            trained=[PARAMS, PARAMS + 0.1],
+        )
+
+
+def _interrupted(function, after):
+    calls = []
+
+    def wrapped(*arguments, **options):
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return function(*arguments, **options)
+
+    return wrapped
