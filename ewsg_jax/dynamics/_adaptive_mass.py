@@ -48,6 +48,7 @@ from ewsg_jax.dynamics._langevin import Langevin, LangevinState
 from ewsg_jax.dynamics._mass import InMetric, InverseMass, Mass, in_metric
 from ewsg_jax.dynamics._protocol import Dynamics, GradientAt
 from ewsg_jax.dynamics._underdamped import Underdamped, UnderdampedState
+from ewsg_jax.gradients._batching import where_due
 from ewsg_jax.gradients._protocol import Estimate
 
 
@@ -135,8 +136,10 @@ class AdaptiveMass(Dynamics[AdaptiveMassState]):
     ) -> AdaptiveMassState:
         state = prepared
         old = state.mean_square, state.mean_gradient, state.window
-        new = self.learned(state, pytrees.widened(estimate.gradient))
-        square, mean, window = pytrees.where(state.step < self.burn_in, new, old)
+        gradient = pytrees.widened(estimate.gradient)
+        square, mean, window = where_due(
+            state.step < self.burn_in, lambda: self.learned(state, gradient), old
+        )
         # While it is learned, G has seen the gradient that it scales: the first move is finite.
         end = self.in_mass(square).apply(noise, _inner(state), estimate, gradient_at)
         momentum = getattr(end, "momentum", ())
@@ -167,7 +170,8 @@ class AdaptiveMass(Dynamics[AdaptiveMassState]):
 
     def in_mass(self, mean_square: PyTree) -> InMetric:
         """Return the inner dynamics in the inverse mass 1/√v; 1 for a number without a gradient."""
-        root = jax.tree.map(lambda v: jnp.where(v > 0, v, 1) ** -0.25, mean_square)
+        # Two roots: a power takes longer than all the rest of a step.
+        root = jax.tree.map(lambda v: jax.lax.rsqrt(jnp.sqrt(jnp.where(v > 0, v, 1))), mean_square)
         return InMetric(dynamics=self.dynamics, mass=Mass(given=1.0, factor=Diagonal(root=root)))
 
 
