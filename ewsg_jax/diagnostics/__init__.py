@@ -8,7 +8,7 @@ kernel_stein_discrepancy: how far draws are from the target, by the model's grad
 stein_thinning: few draws that stand for all.
 control_variates: means with less variance.
 gradient_noise: what the noise of batches adds to the temperature of a run.
-energy_step_size: of microcanonical dynamics, by the energy errors of its steps.
+energy_step_size: the step size of microcanonical dynamics, by the energy errors of steps.
 inverse_mass: for the next run, from a pilot's draws and the curvature at the mode.
 predictive: held-out accuracy and log likelihood of the mean prediction.
 log_predictive_density: log density of each held-out row.

@@ -26,6 +26,7 @@ def kernel_of(h=H, length=LENGTH, **options):
     return ewsg.kernel(dynamics, ewsg.gradients.full(POSTERIOR))
 
 
+@pytest.mark.full
 def test_steps_and_energies_are_those_of_blackjax(x64):
     """BlackJAX's own integrator with no first kick, and its refreshed direction."""
     integrators = pytest.importorskip("blackjax.mcmc.integrators")

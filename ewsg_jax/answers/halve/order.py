@@ -31,8 +31,8 @@ def order_of(kernel: Kernel, data: Data) -> int:
         "kernel must be one whose bias has a known order in a constant step size: full gradients, "
         "or independent unbiased batches (uniform, control_variate, stratified, or an estimator of "
         "your own whose noise_model has an order), under langevin, euler, semi_implicit, "
-        "splitting, exact, palindrome or a dynamics of your own that has its bias_order, with "
-        f"Gaussian noise; got {unknown!r:.120}"
+        "splitting, exact, palindrome, microcanonical or a dynamics of your own that has its "
+        f"bias_order, with Gaussian noise; got {unknown!r:.120}"
     )
 
 
