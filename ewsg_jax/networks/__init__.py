@@ -11,8 +11,9 @@ normal, Likelihood: what an output says of an observation.
 fan_in: the standard deviations of weights by the number of inputs.
 ensemble, swag, laplace: draws to compare with, of trained networks, of an optimiser's path and of
     the curvature at trained weights.
-FittedNetwork, FitReport, NewObservations, NetworkModel, NetworkPrediction, Observed, OptaxState,
-    WithRawSD, NormalApproximation, Ensemble: what functions return.
+predictions: means, intervals and scores by draws of any of these, or of a run.
+NetworkPredictions, FittedNetwork, FitReport, NewObservations, NetworkModel, NetworkPrediction,
+    Observed, OptaxState, WithRawSD, NormalApproximation, Ensemble: what functions return.
 """
 
 from ewsg_jax.draws.ensemble import Ensemble as Ensemble
@@ -33,10 +34,12 @@ from ewsg_jax.networks._observe import observe as observe
 from ewsg_jax.networks._optax import OptaxState as OptaxState
 from ewsg_jax.networks._optax import as_gradient_transformation as as_gradient_transformation
 from ewsg_jax.networks._posterior import posterior as posterior
+from ewsg_jax.networks._predictions import NetworkPredictions as NetworkPredictions
+from ewsg_jax.networks._predictions import NewObservations as NewObservations
+from ewsg_jax.networks._predictions import predictions as predictions
 from ewsg_jax.networks._priors import fan_in as fan_in
 from ewsg_jax.networks._result import FitReport as FitReport
 from ewsg_jax.networks._result import FittedNetwork as FittedNetwork
-from ewsg_jax.networks._result import NewObservations as NewObservations
 from ewsg_jax.networks._running import predictive_of as predictive_of
 from ewsg_jax.networks._running import running_predictive as running_predictive
 from ewsg_jax.networks._swag import swag as swag

@@ -145,7 +145,7 @@ def fit(
         stopped=chains.stopped,
     )
     row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows["x"])
-    return FittedNetwork(model, samples, ensemble, report, row)
+    return FittedNetwork(model, samples, row, ensemble, report)
 
 
 def _checked_count(num_members: Any) -> int:

@@ -213,7 +213,51 @@ def test_the_last_layer_alone():
     np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
 
 
+def linear_network():
+    """A network without a hidden layer at its mode, in float32."""
+    position = jnp.asarray(EXACT @ INPUTS.T @ LINEAR["y"] / NOISE**2, jnp.float32)
+    options = {"likelihood": networks.normal(NOISE), "prior": PRIOR}
+    return networks.posterior(lambda w, x: x @ w, position, model_data(), **options)
+
+
+def test_baselines_and_runs_have_the_predictions_of_a_fit():
+    """Moments, intervals and scores, typed from the same draws; of Laplace the exact ones."""
+    model = linear_network()
+    fitted = networks.laplace(model.posterior, model.position, LINEAR, structure="dense")
+    kernel = ewsg.uld(model.posterior, 0.05, friction=3.0)
+    run = {"num_chains": 2, "thin": 5, "burn_in": 100, "progress": False}
+    x, y = INPUTS[:6].astype(np.float32), LINEAR["y"][:6].astype(np.float32)
+    for draws in (
+        networks.ensemble(list(fitted.draws(KEY, 5).position[0])),
+        networks.swag(DEVIATIONS[:, :4].astype(np.float32)).draws(KEY, 50),
+        ewsg.sample(KEY, kernel, model.position, model_data(), 400, **run),
+        fitted.draws(KEY, 4_000),
+    ):
+        found = networks.predictions(model, draws)
+        f = np.asarray(draws.position, float).reshape(-1, 4) @ x.T
+        seen = found.predict(x)
+        np.testing.assert_allclose(seen.mean, f.mean(0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(seen.mean_sd, f.std(0), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(seen.sd, np.sqrt(NOISE**2 + f.var(0)), rtol=1e-4)
+        densities = np.exp(-0.5 * ((y - f) / NOISE) ** 2) / NOISE / np.sqrt(2 * np.pi)
+        score = np.log(densities.mean(0)).mean()
+        assert found.log_score(x, y) == pytest.approx(score, rel=1e-4)
+    low, high = found.interval(x, 0.9)
+    width = 2 * 1.645 * np.sqrt(NOISE**2 + np.einsum("ij,jk,ik->i", x, EXACT, x))
+    np.testing.assert_allclose(high - low, width, rtol=0.1)
+
+
+def model_data():
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), LINEAR)
+
+
 REFUSED = {
+    "draws must hold positions of the model": lambda: networks.predictions(
+        linear_network(), networks.ensemble([jnp.ones(3), jnp.ones(3)])
+    ),
+    "draws must be samples of a run, or what networks.ensemble": lambda: networks.predictions(
+        linear_network(), networks.swag(jnp.asarray(DEVIATIONS[:, :4]))
+    ),
     "members must be two networks at least, a list of pytrees alike; got 1,": lambda: (
         networks.ensemble([jnp.ones(2)])
     ),
