@@ -79,7 +79,7 @@ class NetworkModel:
 
     @property
     def takes_key(self) -> bool:
-        """Whether the network takes a key: its likelihood is random."""
+        """Whether the network or the likelihood takes a key: the target is random then."""
         return self._assembly.keyed
 
     def params(self, position: Position) -> PyTree:
@@ -114,7 +114,7 @@ class NetworkModel:
             key: a typed PRNG key, for a network that takes one.
         """
         count = jax.tree.leaves(x)[0].shape[0]
-        if not self._assembly.keyed:
+        if not self._assembly.keys.apply:
             return jax.vmap(self._assembly.output, (None, 0))(position, x)
         keys = jax.random.split(checks.key(key), count)
         return jax.vmap(self._assembly.output, (None, 0, 0))(position, x, keys)
@@ -137,9 +137,12 @@ class NetworkModel:
         Args:
             position: a position.
             rows: rows of the data.
-            key: a typed PRNG key, for a network that takes one.
+            key: a typed PRNG key, for a network or a likelihood that takes one.
         """
-        return jax.vmap(self.likelihood.log_density)(self.output(position, rows["x"], key), rows)
+        if not self._assembly.keyed:
+            return jax.vmap(self._assembly.density, (None, 0))(position, rows)
+        keys = jax.random.split(checks.key(key), jax.tree.leaves(rows)[0].shape[0])
+        return jax.vmap(self._assembly.keyed_density, (None, 0, 0))(position, rows, keys)
 
     def draw(self, key: Key, position: Position, x: PyTree) -> Array:
         """Return a new observation for each of b rows of inputs.
@@ -158,7 +161,7 @@ class NetworkModel:
                 f"{self.likelihood.name}: give networks.Likelihood(log_density, draw=…)"
             )
         of_network, of_rows = jax.random.split(checks.key(key))
-        outputs = self.output(position, x, of_network if self._assembly.keyed else None)
+        outputs = self.output(position, x, of_network if self._assembly.keys.apply else None)
         return jax.vmap(self.likelihood.draw)(jax.random.split(of_rows, len(outputs)), outputs)
 
     def estimator(
@@ -186,6 +189,13 @@ class NetworkModel:
         )
 
 
+class KeyUse(NamedTuple):
+    """Which functions of a model take a key: the network's, and the log density."""
+
+    apply: bool
+    density: bool
+
+
 class _Read(threading.local):
     """In each thread the arrays that models read for leaves that are not sampled, if not their own.
 
@@ -206,7 +216,7 @@ class Assembly:
 
     Attributes:
         apply: `apply(params, x)`, or `apply(params, x, key)`.
-        keyed: which of the two.
+        keys: which functions take a key.
         likelihood: the likelihood.
         structure: that of the parameters.
         is_sampled: which of their leaves are sampled.
@@ -218,13 +228,13 @@ class Assembly:
     def __init__(
         self,
         apply: Callable[..., Any],
-        keyed: bool,
+        keys: KeyUse,
         likelihood: Likelihood,
         params: PyTree,
         is_sampled: list[bool],
     ) -> None:
         leaves, self.structure = jax.tree.flatten(jax.tree.map(jnp.asarray, params))
-        self.apply, self.keyed, self.likelihood = apply, keyed, likelihood
+        self.apply, self.keys, self.likelihood = apply, keys, likelihood
         self.is_sampled = tuple(is_sampled)
         self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
@@ -239,6 +249,11 @@ class Assembly:
             yield
         finally:
             _READ.leaves = before
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the density of a row is random."""
+        return any(self.keys)
 
     @property
     def has_raw_sd(self) -> bool:
@@ -276,8 +291,11 @@ class Assembly:
         return self.likelihood.log_density(self.output(position, row["x"]), row)
 
     def keyed_density(self, position: Position, row: Data, key: Key) -> Array:
-        """Return the log density of one row, by a network that takes a key."""
-        return self.likelihood.log_density(self.output(position, row["x"], key), row)
+        """Return the log density of one row, by a network or a likelihood that takes a key."""
+        of_network, of_density = jax.random.split(key) if all(self.keys) else (key, key)
+        output = self.output(position, row["x"], *[of_network] * self.keys.apply)
+        density: Callable[..., Array] = self.likelihood.log_density
+        return density(output, row, *[of_density] * self.keys.density)
 
     def named(self, position: Position) -> list[tuple[str, Any]]:
         """Return the leaves of a position by their names in the parameters."""

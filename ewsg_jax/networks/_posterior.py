@@ -16,7 +16,7 @@ from ewsg_jax.gradients import random_likelihood
 from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
 from ewsg_jax.networks._leaves import check_params, is_state
 from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
-from ewsg_jax.networks._model import Assembly, NetworkModel
+from ewsg_jax.networks._model import Assembly, KeyUse, NetworkModel
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
 from ewsg_jax.networks._size import odd_size
 from ewsg_jax.posterior.posterior import Posterior
@@ -56,7 +56,7 @@ def posterior(
             deviations s of softplus(s) + 1e-6; or k means and a standard deviation that is
             learned), `"categorical"` (logits; whole labels from 0 on), `"bernoulli"` (logits; 0
             and 1), `"poisson"` (log rates; counts); `networks.normal(…)`; a `networks.Likelihood`;
-            or a function `(output, row) -> log density`.
+            or a function `(output, row) -> log density`, or `(output, row, key)`, a random one.
         prior: the prior of the sampled leaves: the standard deviation of normal numbers around 0;
             a distribution (`log_prob`, as NumPyro's); `"fan_in"`, the standard deviation of
             `networks.fan_in`; a dict of these, whose keys are names of leaves, of subtrees
@@ -98,9 +98,9 @@ def posterior(
     named = check_params(params)
     rows = _checked_rows(data)
     roles = _roles(params, named, sampled, fixed)
-    keyed = _takes_key(apply)
+    keys = KeyUse(_takes_key("apply", apply), _density_takes_key(likelihood))
 
-    output = _checked_output(apply, keyed, params, rows)
+    output = _checked_output(apply, keys.apply, params, rows)
     likelihood = for_output(likelihood, output, rows)
     if likelihood.check is not None:
         likelihood.check(
@@ -109,7 +109,7 @@ def posterior(
 
     def make(at: PyTree, roles: dict[str, str]) -> NetworkModel:
         is_sampled = [role == "sampled" for role in roles.values()]
-        assembly = Assembly(apply, keyed, likelihood, at, is_sampled)
+        assembly = Assembly(apply, keys, likelihood, at, is_sampled)
 
         def remade(train: bool, params: PyTree | None) -> NetworkModel:
             as_sampled = {"trained": "sampled"} if train else {}
@@ -121,9 +121,9 @@ def posterior(
 
     model = make(params, roles)
     if check_data and checks.are_known(rows):
-        if not keyed:
+        if not model.takes_key:
             _check_effects(model, rows)
-        if likelihood.check is None and not keyed:
+        if likelihood.check is None and not model.takes_key:
             for finding in odd_size(model._assembly, model.position, rows):
                 warn(f"{finding.text}: {finding.cure}", UserWarning)
     return model
@@ -219,10 +219,15 @@ def _roles(
     return roles
 
 
-def _takes_key(apply: Callable[..., Any]) -> bool:
-    """Return whether a network takes a key as its third argument, which has no default."""
+def _density_takes_key(likelihood: Likelihood) -> bool:
+    """Return whether a log density takes a key, as one's own function may."""
+    return likelihood.check is None and _takes_key("likelihood", likelihood.log_density)
+
+
+def _takes_key(name: str, function: Callable[..., Any]) -> bool:
+    """Return whether a function takes a key as its third argument, which has no default."""
     try:
-        parameters = inspect.signature(apply).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
     needed = [
@@ -231,9 +236,10 @@ def _takes_key(apply: Callable[..., Any]) -> bool:
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     if len(needed) not in (0, 1, 2, 3):
+        first = "(params, x" if name == "apply" else "(output, row"
         raise TypeError(
-            "apply must be a function (params, x) -> output, or (params, x, key) -> output; got "
-            f"one that takes {inspect.signature(apply)}"
+            f"{name} must be a function {first}), or {first}, key); got one that takes "
+            f"{inspect.signature(function)}"
         )
     return len(needed) == 3
 

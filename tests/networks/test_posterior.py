@@ -210,3 +210,39 @@ def test_a_run_and_answers_take_the_model():
     wrong = ewsg.networks.posterior(apply, PARAMS, labels, likelihood="bernoulli")
     with pytest.raises(ValueError, match="must hold 0 and 1"):
         wrong.posterior.check(wrong.position, {"x": X, "y": 2 * Y["bernoulli"]})
+
+
+def test_a_likelihood_with_a_key_is_random():
+    """Of labels that are read with noise: the batch's gradient is that of the drawn noise."""
+
+    def noisy(output, row, key):
+        return -0.5 * jnp.sum((row["y"] + jax.random.normal(key) - output) ** 2)
+
+    data = {"x": X, "y": Y["normal"]}
+    model = ewsg.networks.posterior(one, PARAMS, data, likelihood=noisy)
+    assert model.takes_key
+    keys = jax.random.split(jax.random.key(1), 12)
+    rows = zip(X, Y["normal"], keys, strict=True)
+    by_hand = [noisy(one(PARAMS, x), {"y": y}, key) for x, y, key in rows]
+    np.testing.assert_allclose(
+        model.log_density(model.position, data, jax.random.key(1)), by_hand, rtol=1e-5
+    )
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-4), model.estimator(batch_size=4))
+    samples = ewsg.sample(jax.random.key(0), kernel, model.position, data, 5, progress=False)
+    assert samples.is_finite.all()
+
+
+def test_inputs_may_be_a_pytree_and_leaves_that_are_fixed_whole_numbers():
+    def looked_up(params, x):
+        return params["table"][x["group"] + params["offset"]] * x["size"]
+
+    data = {"x": {"group": np.arange(12) % 3, "size": X[:, 0]}, "y": Y["normal"], "more": X}
+    params = {"table": normals(4), "offset": jnp.int32(1)}
+    model = ewsg.networks.posterior(
+        looked_up, params, data, likelihood=ewsg.networks.normal(0.5), fixed="offset"
+    )
+    expected = scipy.stats.norm(params["table"][1 + np.arange(12) % 3] * X[:, 0], 0.5)
+    np.testing.assert_allclose(
+        model.log_density(model.position, data), expected.logpdf(data["y"]), rtol=1e-5
+    )
+    assert model.position["offset"] is None

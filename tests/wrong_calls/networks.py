@@ -66,7 +66,10 @@ WRONG["networks.posterior"] |= {
     "V apply | NumPy | must return the same for the same arguments": call(
         lambda p, x: apply(p, x) * RANDOM.random()
     ),
-    "T apply | (a, b, c, d) | must be a function (params, x)": call(lambda a, b, c, d: a),
+    "T apply | (a, b, c, d) | must be a function (params, x), or": call(lambda a, b, c, d: a),
+    "T likelihood | (a, b, c, d) | must be a function (output, row), or": call(
+        likelihood=lambda a, b, c, d: a
+    ),
     "V params | params['last'] holds 6 NaN | must be finite": call(
         params={**PARAMS, "last": jnp.full((3, 2), NAN)}
     ),
