@@ -156,13 +156,19 @@ def test_pages_of_the_api_begin_with_a_table_of_their_names(site: Path) -> None:
 
 def test_the_tables_of_methods_fit_and_link(site: Path) -> None:
     tables = (site / "docs/methods.html").read_text(encoding="utf-8").split("<table")[1:]
-    for table in tables:
+    *of_methods, of_parts = tables
+    for table in of_methods:
         head, *rows = table.split("</table>")[0].split("<tr")[1:]
         assert head.count("<th") <= 5
         assert len(rows) == len(ewsg.METHODS)
         for name, row in zip(ewsg.METHODS, rows, strict=True):
             assert f'href="api/methods.html#ewsg_jax.{name}"' in row
-    assert len(tables) == 2
+    assert len(of_methods) == 2
+    for name in (
+        "dynamics.html#ewsg_jax.dynamics.adaptive_mass",
+        "networks.html#ewsg_jax.networks",
+    ):
+        assert f'href="api/{name}' in of_parts
 
 
 def test_signatures_link_their_types_and_attributes_are_called_so(site: Path) -> None:

@@ -76,6 +76,54 @@ def entries() -> str:
     return "\n".join(sections)
 
 
+UNNAMED = [
+    (
+        linked("dynamics", "ewsg_jax.dynamics.adaptive_mass"),
+        "a diagonal inverse mass that the burn-in learns, then frozen: adaptive SGHMC over "
+        "`semi_implicit` with `decay=None`, Adam over `semi_implicit`, RMSProp over `langevin`",
+        "as the dynamics",
+        "d, or 3d with a window, in the dynamics",
+        "Springenberg et al. 2016; Kingma & Ba 2015",
+    ),
+    (
+        linked("dynamics", "ewsg_jax.dynamics.microcanonical"),
+        "isokinetic Langevin dynamics, at unit speed",
+        "h²",
+        "none",
+        "Robnik et al. 2023",
+    ),
+    (
+        linked("dynamics", "ewsg_jax.dynamics.cyclical"),
+        "step sizes that fall and start again, for any dynamics that takes a schedule",
+        "modes are not weighed",
+        "none",
+        "Zhang et al. 2020",
+    ),
+    (
+        linked("networks", "ewsg_jax.networks.ensemble"),
+        "trained networks as draws",
+        "not the posterior",
+        "d a member",
+        "Lakshminarayanan et al. 2017",
+    ),
+    (
+        linked("networks", "ewsg_jax.networks.swag"),
+        "a normal distribution of an optimiser's path",
+        "not the posterior",
+        "(r+2)d",
+        "Maddox et al. 2019",
+    ),
+    (
+        linked("networks", "ewsg_jax.networks.laplace"),
+        "a normal distribution by the curvature at trained weights",
+        "exact for linear models with normal noise and prior",
+        "d, (r+2)d or d²",
+        "MacKay 1992; Daxberger et al. 2021",
+    ),
+]
+"""Parts and baselines without a name of their own: name, what, bias, memory and source."""
+
+
 def documents() -> dict[Path, str]:
     """Return what each document should hold."""
     introduction = """\
@@ -93,7 +141,16 @@ n rows, d parameters, b batch size, M chain length, h step size, K steps between
 stated otherwise. The page is made by `benchmarks/pages/methods.py` from `ewsg_jax.METHODS`.
 
 """
-    text = f"{introduction}{costs()}\n\n## Their parts\n\n{parts()}\n"
+    unnamed = as_table(["part", "what", "bias", "memory", "source"], [list(row) for row in UNNAMED])
+    others = f"""\
+## Parts without a named method
+
+Each goes with any estimator: `ewsg.kernel(dynamics, estimator)`. The last three make draws without
+a kernel, to compare with.
+
+{unnamed}
+"""
+    text = f"{introduction}{costs()}\n\n## Their parts\n\n{parts()}\n\n{others}"
     api = """\
 # Named methods
 

@@ -87,6 +87,7 @@ def test_it_is_a_value_and_a_stack_may_differ_by_its_steps():
     assert ewsg.stack(kernels)[1] == kernels[1]
 
 
+@pytest.mark.full
 def test_a_temperature_of_0_is_no_cause_of_a_divergence():
     cycle = cyclical(10.0, 10)
     kernel = ewsg.sgld(MODEL, cycle, batch_size=1, temperature=cycle.temperature)

@@ -152,6 +152,7 @@ def hidden(weights, x):
     return jnp.tanh(x @ first.T) @ last
 
 
+@pytest.mark.full
 def test_a_low_rank_is_of_the_exact_hessian_without_its_negative_part(x64):
     target, weights = two_layers()
     values, vectors = np.linalg.eigh(PRIOR**2 * np.asarray(jax.hessian(residuals)(weights)))
@@ -174,6 +175,7 @@ def test_a_low_rank_is_of_the_exact_hessian_without_its_negative_part(x64):
     assert predicted.shape == (30,)
 
 
+@pytest.mark.full
 def test_a_network_of_many_weights_has_products_in_the_place_of_a_matrix(monkeypatch, x64):
     """The same network, as if it had more than a thousand numbers."""
     arguments = *two_layers(), LINEAR
@@ -187,6 +189,7 @@ def test_a_network_of_many_weights_has_products_in_the_place_of_a_matrix(monkeyp
         networks.laplace(*arguments, structure="dense")
 
 
+@pytest.mark.full
 def test_the_last_layer_alone():
     """A classifier whose first layer is fixed: draws, and the exact Hessian of the last."""
     labels = (LINEAR["y"] > 0).astype(np.int32)
@@ -295,6 +298,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.full
 def test_half_precision_positions_have_float32_widths():
     path = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {"w": jnp.asarray(DEVIATIONS)})
     drawn = networks.swag(path).draws(KEY, 5).position["w"]
