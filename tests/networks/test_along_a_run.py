@@ -24,6 +24,7 @@ def run(model, data, **options):
     return kernel, ewsg.sample(jax.random.key(0), kernel, model.position, data, 60, **options)
 
 
+@pytest.mark.usual_parameters("normal")
 @pytest.mark.parametrize("name", Y)
 def test_a_running_predictive_is_that_of_stored_draws(name):
     data = {"x": X, "y": Y[name]}

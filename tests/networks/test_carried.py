@@ -32,7 +32,7 @@ def model():
     return networks.posterior(apply, PARAMS, DATA, likelihood=likelihood, sampled="last")
 
 
-@pytest.mark.usual_parameters("sghmc")
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_draws_are_the_same(name):
     of = model()

@@ -84,6 +84,7 @@ def test_nnx_is_the_module():
     np.testing.assert_allclose(jax.vmap(apply, (None, 0))(moved, X), module(X), rtol=1e-5)
 
 
+@pytest.mark.full
 def test_equinox_is_the_module():
     module, state = equinox.nn.make_with_state(Equinox)(jax.random.key(0))
     module = equinox.nn.inference_mode(module)
@@ -121,6 +122,7 @@ def test_dropout_by_a_held_key_is_refused():
         model_of(apply, {"w": jnp.ones((3, 2))})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("package", ["nnx", "equinox"])
 def test_dropout_with_a_key_is_a_random_likelihood(package):
     if package == "nnx":

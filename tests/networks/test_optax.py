@@ -30,6 +30,7 @@ def outputs(params, x):
 CASES = [(name, 0.5) for name in DYNAMICS] + [("langevin", None), ("sgnht", None)]
 
 
+@pytest.mark.usual_parameters("sgnht-None", "psgld-0.5", "semi_implicit-0.5")
 @pytest.mark.parametrize(("name", "prior"), CASES)
 def test_steps_are_those_of_the_kernel(name, prior):
     with jax.enable_x64(True):
@@ -88,6 +89,7 @@ def test_update_says_what_is_missing():
         chain.update(jnp.zeros(3), state, jnp.zeros(2))
 
 
+@pytest.mark.full
 def test_keys_under_vmap_make_chains():
     """Of V = 50 x²/2, from one start: each chain has its own noise, and each step."""
 

@@ -57,6 +57,7 @@ def density(name, out, y):
     return scipy.stats.poisson(np.exp(out)).logpmf(y).sum(1)
 
 
+@pytest.mark.usual_parameters("normal", "poisson")
 @pytest.mark.parametrize("name", Y)
 def test_densities_and_prior_are_those_by_hand(name):
     data = {"x": X, "y": Y[name]}
@@ -172,6 +173,7 @@ def test_priors_may_be_distributions_of_numpyro():
         )
 
 
+@pytest.mark.usual_parameters("bernoulli")
 @pytest.mark.parametrize("name", Y)
 def test_predictions_and_draws_have_the_moments_of_the_density(name):
     data = {"x": X[:2], "y": Y[name][:2]}
@@ -188,6 +190,7 @@ def test_predictions_and_draws_have_the_moments_of_the_density(name):
     np.testing.assert_allclose(drawn.std(0), known.sd, rtol=0.15)
 
 
+@pytest.mark.full
 def test_a_run_and_answers_take_the_model():
     data = {"x": X, "y": Y["normal"]}
     model = ewsg.networks.posterior(apply, PARAMS, data, likelihood="normal", sampled="last")
@@ -212,6 +215,7 @@ def test_a_run_and_answers_take_the_model():
         wrong.posterior.check(wrong.position, {"x": X, "y": 2 * Y["bernoulli"]})
 
 
+@pytest.mark.full
 def test_a_likelihood_with_a_key_is_random():
     """Of labels that are read with noise: the batch's gradient is that of the drawn noise."""
 
