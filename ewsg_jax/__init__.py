@@ -11,6 +11,7 @@ sample, moments, resume, load: run, continue one, and read runs from files.
 plan: which kernel, from where and how long, and whether a chain is needed.
 check: how wrong draws are, and what is right.
 halve: how wrong a step size is, from runs at h and h/2 with one noise, and what is right.
+learning_coefficient: the local learning coefficient of trained weights, with its errors.
 diagnostics: what a run is worth.
 find_mode, forecast, cluster, from_sgd: before a run.
 datasets: real data.
@@ -20,7 +21,7 @@ numpyro_kernel: a kernel that NumPyro runs.
 module, static, hyperparameters, Schedule, method, Need: for parts of your own.
 Kernel, KernelState, Info, Randomness: what a kernel is and returns.
 Samples, StackedSamples, Stack, StackedData, Moments, Mode, Forecast, Plan, Report, Halved,
-    SGDMatch, Method: what functions return, and the record of a method.
+    LearningCoefficient, SGDMatch, Method: what functions return, and the record of a method.
 """
 
 from types import ModuleType as _ModuleType
@@ -44,6 +45,10 @@ from ewsg_jax.answers.forecast.forecast import forecast as forecast
 from ewsg_jax.answers.forecast.result import Forecast as Forecast
 from ewsg_jax.answers.halve.halve import halve as halve
 from ewsg_jax.answers.halve.result import Halved as Halved
+from ewsg_jax.answers.learning_coefficient.learning_coefficient import (
+    learning_coefficient as learning_coefficient,
+)
+from ewsg_jax.answers.learning_coefficient.result import LearningCoefficient as LearningCoefficient
 from ewsg_jax.answers.mode.cluster import cluster as cluster
 from ewsg_jax.answers.mode.find_mode import find_mode as find_mode
 from ewsg_jax.answers.mode.from_sgd import SGDMatch as SGDMatch

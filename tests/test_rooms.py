@@ -14,7 +14,10 @@ CORE = (
     "metropolis methods"
 )
 RUN = "model_checks draws run"
-ANSWERS = "answers.mode answers.forecast answers.check answers.halve answers.plan"
+ANSWERS = (
+    "answers.mode answers.forecast answers.check answers.halve answers.learning_coefficient "
+    "answers.plan"
+)
 DOORS = "diagnostics datasets bridges networks cli __main__"
 FLOORS = {"core": CORE, "run": RUN, "answers": ANSWERS, "doors": DOORS}
 """The rooms of each floor in their order: a room imports only from rooms that stand before it."""

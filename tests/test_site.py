@@ -112,7 +112,7 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
         ("WAIC", "docs/runs"),
         ("vmap", "docs/loops"),
         ("scan", "docs/loops"),
-        ("learning coefficient", "docs/recipes"),
+        ("learning coefficient", "docs/learning_coefficient"),
         ("BlackJAX", "notebooks/from_blackjax"),
     ],
 )

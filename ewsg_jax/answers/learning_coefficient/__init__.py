@@ -1,0 +1,1 @@
+"""The local learning coefficient of a model at its trained weights."""
