@@ -217,11 +217,12 @@ def adaptive_mass(
     References:
         J. T. Springenberg, A. Klein, S. Falkner and F. Hutter, Bayesian optimization with robust
             Bayesian neural networks, NeurIPS 2016.
-        D. P. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
+        D. P. Kingma and J. Ba, Adam: a method for stochastic optimization, International
+            Conference on Learning Representations 2015.
 
-    Example: Adam with rate 1e-3 and β₁ = 0.9, as a sampler.
+    Example:
         >>> import ewsg_jax as ewsg
-        >>> h = (1e-3 * (1 - 0.9)) ** 0.5
+        >>> h = (1e-3 * (1 - 0.9)) ** 0.5  # Adam's rate 1e-3 and β₁ = 0.9
         >>> inner = ewsg.dynamics.semi_implicit(h, friction=(1 - 0.9) / h)
         >>> dynamics = ewsg.dynamics.adaptive_mass(inner, burn_in=2_000, decay=0.999)
     """

@@ -72,14 +72,15 @@ def laplace(
     References:
         D. J. C. MacKay, A practical Bayesian framework for backpropagation networks, Neural
             Computation 1992.
-        E. Daxberger et al., Laplace redux: effortless Bayesian deep learning, NeurIPS 2021.
+        E. Daxberger, A. Kristiadi, A. Immer, R. Eschenhagen, M. Bauer and P. Hennig, Laplace redux:
+            effortless Bayesian deep learning, NeurIPS 2021.
 
-    Example: a linear model, whose posterior it is.
+    Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=1.0)
         >>> data = {"x": jnp.array([[1.0], [1.0], [1.0]]), "y": jnp.array([1.0, 2.0, 1.0])}
         >>> fitted = ewsg.networks.laplace(model, jnp.array([1.0]), data)
-        >>> float(fitted.sd[0, 0])  # 1/√(1 + 3)
+        >>> float(fitted.sd[0, 0])  # of the posterior, 1/√(1 + 3)
         0.5
     """
     check_posterior(posterior)

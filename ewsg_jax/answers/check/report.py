@@ -48,9 +48,11 @@ class Corrected:
     All but `covariance` and `by` are pytrees like the position, of NumPy arrays in float64.
 
     Attributes:
-        mean, sd: mean and standard deviation of each coordinate.
-        mean_error, sd_error: their standard errors: Monte Carlo error, and what the correction
-            leaves if draws are far from the target.
+        mean: the mean of each coordinate.
+        sd: its standard deviation.
+        mean_error: standard errors of the means: Monte Carlo error, and what the correction leaves
+            if draws are far from the target.
+        sd_error: the same of the standard deviations.
         covariance: the covariance matrix in `ravel_pytree` order, shape (d, d); None above 1,000
             parameters, or with fewer than some 1.3 draws for each of them.
         by: the Stein functions that the moments were computed with, in words.
