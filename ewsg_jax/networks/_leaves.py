@@ -1,5 +1,6 @@
 """The leaves of a network's parameters by name: which are sampled, and putting them together."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -28,5 +29,5 @@ def check_params(params: PyTree) -> list[tuple[str, Any]]:
 
 def is_state(name: str, params: PyTree) -> bool:
     """Return whether a leaf is in another collection of Flax's variables than "params"."""
-    has_collections = isinstance(params, dict) and "params" in params
+    has_collections = isinstance(params, Mapping) and "params" in params
     return has_collections and not name.startswith("params/")

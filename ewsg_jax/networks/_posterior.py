@@ -97,6 +97,8 @@ def posterior(
     checks.boolean("check_data", check_data)
     named = check_params(params)
     rows = _checked_rows(data)
+    if check_data:
+        checks.finite("data", rows)
     roles = _roles(params, named, sampled, fixed)
     keys = KeyUse(_takes_key("apply", apply), _density_takes_key(likelihood))
 

@@ -1,6 +1,7 @@
 """Modules of Flax and Equinox as functions of their parameters, and modules in training mode."""
 
 import equinox
+import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,7 @@ def model_of(apply, params, **options):
 def test_linen_variables_carry_statistics():
     variables = Linen().init(jax.random.key(0), X)
     statistics = {"BatchNorm_0": {"mean": jnp.full(4, 0.5), "var": jnp.full(4, 2.0)}}
-    variables = {**variables, "batch_stats": statistics}
+    variables = flax.core.freeze({**variables, "batch_stats": statistics})
     model = model_of(Linen().apply, variables, prior={"Dense_1": 0.5, "*": 1.0}, check_data=False)
     np.testing.assert_allclose(
         model.output(model.position, X), Linen().apply(variables, X), rtol=1e-5

@@ -84,6 +84,7 @@ WRONG["networks.posterior"] |= {
         apply, PARAMS, jnp.asarray(X), likelihood="normal"
     ),
     "V data | data['x']: 6, data['y']: 5 | share their leading axis": call(y=X[:5, 0]),
+    "V data | data['x'] holds 12 NaN | must be finite": call(x=X * NAN),
     "V likelihood | 'gaussian' | one of 'normal', 'categorical'": call(likelihood="gaussian"),
     "T likelihood | 3 (int) | one of 'normal', 'categorical'": call(likelihood=3),
     "V apply | an array of shape (2,) | 6, means and then raw standard deviations, or 3": call(
