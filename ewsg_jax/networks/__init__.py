@@ -2,6 +2,7 @@
 
 fit: from a network and rows to predictions with intervals.
 posterior: the target, from a network, its parameters and a likelihood.
+warm_start: starts of chains at trained networks.
 as_gradient_transformation: a dynamics in a training loop of optax.
 from_nnx, from_equinox: a module as a function of its parameters.
 running_predictive, predictive_of: predictions averaged along a run that stores no draw.
@@ -13,7 +14,8 @@ ensemble, swag, laplace: draws to compare with, of trained networks, of an optim
     the curvature at trained weights.
 predictions: means, intervals and scores by draws of any of these, or of a run.
 NetworkPredictions, FittedNetwork, FitReport, NewObservations, NetworkModel, NetworkPrediction,
-    Observed, OptaxState, WithRawSD, NormalApproximation, Ensemble: what functions return.
+    Observed, OptaxState, WithRawSD, NormalApproximation, Ensemble, WarmStart: what functions
+    return.
 """
 
 from ewsg_jax.draws.ensemble import Ensemble as Ensemble
@@ -43,3 +45,5 @@ from ewsg_jax.networks._result import FittedNetwork as FittedNetwork
 from ewsg_jax.networks._running import predictive_of as predictive_of
 from ewsg_jax.networks._running import running_predictive as running_predictive
 from ewsg_jax.networks._swag import swag as swag
+from ewsg_jax.networks._warm_start import WarmStart as WarmStart
+from ewsg_jax.networks._warm_start import warm_start as warm_start

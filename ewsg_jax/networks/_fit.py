@@ -10,14 +10,13 @@ import numpy as np
 
 from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.leaves import Filter
-from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.networks._chains import Chains
 from ewsg_jax.networks._likelihoods import Likelihood
-from ewsg_jax.networks._model import NetworkModel
 from ewsg_jax.networks._posterior import posterior
 from ewsg_jax.networks._priors import Prior
 from ewsg_jax.networks._result import FitReport, FittedNetwork
-from ewsg_jax.networks._train import Trained, starts, train
+from ewsg_jax.networks._train import Trained, stacked, starts, trained_starts
 from ewsg_jax.rows._view import view
 
 
@@ -112,9 +111,9 @@ def fit(
     )
     rows = jax.tree.map(jnp.asarray, view(numeric.native(data)).tree)
     if trained is None:
-        model, ensemble, record = _trained(of_training, model, members, rows, seconds / 6)
+        model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
     else:
-        ensemble = _stacked([model.with_params(one).position for one in members])
+        ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
     trained_at = time.perf_counter()
     chains = Chains(of_run, model, rows, began + seconds)
@@ -166,24 +165,3 @@ def _checked_trained(trained: Any) -> list[PyTree]:
     for number, one in enumerate(trained):
         checks.finite(f"trained[{number}]", jax.tree.map(jnp.asarray, one))
     return list(trained)
-
-
-def _stacked(positions: list[Position]) -> Position:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
-
-
-def _trained(
-    key: Key, model: NetworkModel, members: list[PyTree], rows: Data, seconds: float
-) -> tuple[NetworkModel, Position, Trained]:
-    """Return the model, the starts of chains and the training, of all leaves that are not fixed."""
-    trainable = model.trainable()
-    if "trained" in model.roles.values():
-        # Chains share what is not sampled, so there is one network.
-        first = jax.tree.map(lambda x: x[None], trainable.position)
-        record = train(key, trainable, first, rows, seconds)
-        one = jax.tree.map(lambda x: x[0], record.members)
-        model = model.with_params(trainable.params(one))
-        return model, _stacked([model.position] * len(members)), record
-    positions = _stacked([trainable.with_params(one).position for one in members])
-    record = train(key, trainable, positions, rows, seconds)
-    return model, record.members, record

@@ -119,3 +119,24 @@ def train(key: Key, model: NetworkModel, members: Position, data: Data, seconds:
         since, highest = (0, mean) if mean > highest + 0.01 else (since + 1, highest)
         if since > max(5, done // 3) or time.perf_counter() - began > seconds:
             return Trained(carry[2], round(done * per_round), np.asarray(carry[3]))
+
+
+def stacked(positions: list[Position]) -> Position:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
+
+
+def trained_starts(
+    key: Key, model: NetworkModel, members: list[PyTree], rows: Data, seconds: float
+) -> tuple[NetworkModel, Position, Trained]:
+    """Return the model, the starts of chains and the training, of all leaves that are not fixed."""
+    trainable = model.trainable()
+    if "trained" in model.roles.values():
+        # Chains share what is not sampled, so there is one network.
+        first = jax.tree.map(lambda x: x[None], trainable.position)
+        record = train(key, trainable, first, rows, seconds)
+        one = jax.tree.map(lambda x: x[0], record.members)
+        model = model.with_params(trainable.params(one))
+        return model, stacked([model.position] * len(members)), record
+    positions = stacked([trainable.with_params(one).position for one in members])
+    record = train(key, trainable, positions, rows, seconds)
+    return model, record.members, record

@@ -178,6 +178,17 @@ WRONG["networks.running_predictive"] |= {
 WRONG["networks.predictive_of"] |= {
     "T averages | 3 (int) | samples.moments of a run": lambda: networks.predictive_of(3),
 }
+WRONG["networks.warm_start"] |= {
+    "T model | 3 (int) | what ewsg_jax.networks.posterior returns": lambda: networks.warm_start(
+        KEY, 3, {"x": X, "y": LABELS}
+    ),
+    "V num_members | 0 | a whole number, at least 1": lambda: networks.warm_start(
+        KEY, MODEL, {"x": X, "y": LABELS}, num_members=0
+    ),
+    "V data | data['x'] holds 12 NaN | must be finite": lambda: networks.warm_start(
+        KEY, MODEL, {"x": X * NAN, "y": LABELS}
+    ),
+}
 WRONG["networks.carry"] |= {
     "T kernel | 3 (int) | one of ewsg_jax's methods": lambda: networks.carry(3, MODEL),
     "T model | 3 (int) | what ewsg_jax.networks.posterior returns": lambda: networks.carry(
