@@ -103,6 +103,28 @@ def predictive_of(averages: Moments) -> NetworkPrediction:
 
     Raises:
         TypeError, ValueError: they are other moments.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
+        >>> data = {"x": jnp.arange(8.0)[:, None] / 8, "y": jnp.arange(8.0) / 8}
+        >>> model = ewsg.networks.posterior(
+        ...     lambda params, x: x @ params,
+        ...     jnp.ones(1),
+        ...     data,
+        ...     likelihood=ewsg.networks.normal(scale=0.1),
+        ... )
+        >>> samples = ewsg.sample(
+        ...     jax.random.key(0),
+        ...     ewsg.uld(model.posterior, 0.02, friction=20.0),
+        ...     model.position,
+        ...     data,
+        ...     500,
+        ...     num_chains=2,
+        ...     keep=None,
+        ...     moments=ewsg.networks.running_predictive(model, jnp.array([[0.5]])),
+        ... )
+        >>> ewsg.networks.predictive_of(samples.moments).mean.round(1)
+        array([0.5])
     """
     checks.instance("averages", averages, Moments, "samples.moments of a run")
     if not isinstance(averages.mean, _Summands) or averages.variance is None:
