@@ -134,25 +134,33 @@ class Chains:
         rows = jax.tree.map(lambda x: x[chosen], self.data)
         positions = self._state.position
         curvatures = largest_curvature(key, self.model, positions, rows, self.num_rows)
-        # Well below the bound 2/√λ of stability, for the largest of chains that may meet more.
+        # Well below the bound 2/√λ of stability, for chains that may meet more than λ.
         self.step_size = float(0.3 / np.sqrt(np.nanmax(curvatures)))
 
-    def run(self) -> None:
-        """Run rounds until predictions agree or the time is up; an interrupt ends them too."""
-        steps, half = 40, (time.perf_counter() + self.deadline) / 2
+    def run(self, least_seconds: float) -> None:
+        """Run rounds until predictions agree or the time is up; an interrupt ends them too.
+
+        Args:
+            least_seconds: time that chains have if compiling took more than was planned.
+        """
+        steps, half = 40, None
         try:
             while True:
                 began = time.perf_counter()
                 samples = self._round(self.step_size, steps)
                 self._add(samples)
                 took = time.perf_counter() - began
+                if half is None:  # The first round compiles.
+                    now = time.perf_counter()
+                    self.deadline = max(self.deadline, now + least_seconds)
+                    half = (now + self.deadline) / 2
                 ran = samples.run_seconds
                 if self._agree() and not self._refined():
                     self.stopped = "R-hat"
                     return
                 left = self.deadline - time.perf_counter()
-                # The first round compiles. Later ones are a twelfth of the time, or short enough
-                # that chains which agree end soon, and longer if they do not.
+                # Later ones are a twelfth of the time, or short enough that chains which agree end
+                # soon, and longer if they do not.
                 if len(self.rounds) > 1:
                     most = 2_000 * 2 ** (len(self.rounds) // 20)
                     fits = int(max(left, 0) / 12 * steps / ran) if len(self.rounds) == 2 else steps

@@ -1,4 +1,4 @@
-"""Chains on all cores of one processor, without several devices: some in each of several threads.
+"""Chains on all cores of one processor, some in each of several threads; or on all devices.
 
 A program of XLA for small arrays runs on one core. Two of them, called from two threads, run on
 two. Every function is traced in the caller's thread: the first call of a shape runs one group of
@@ -11,6 +11,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.kernels.protocol import Kernel, KernelState
@@ -65,8 +67,12 @@ def sample_groups(
             thin=thin,
             progress=False,
             check_data=False,
+            mesh=mesh,
         )
 
+    mesh = None
+    if jax.device_count() > 1:
+        mesh = Mesh(np.array(jax.devices()), ("chains",))
     total = len(state.step)
     bounds = even_batches(total, -(-total // groups))
     if in_threads and len(bounds) > 1:

@@ -119,9 +119,7 @@ def fit(
     chains = Chains(of_run, model, rows, began + seconds)
     chains.start(ensemble)
     tuned_at = time.perf_counter()
-    # Where compiling took the time, chains still have a quarter of it.
-    chains.deadline = max(chains.deadline, tuned_at + seconds / 4)
-    chains.run()
+    chains.run(seconds / 4)
     temperature, halved = chains.worth()
     ended_at = time.perf_counter()
     times = trained_at - began, tuned_at - trained_at, ended_at - tuned_at

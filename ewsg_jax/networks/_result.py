@@ -1,6 +1,7 @@
 """What a fit of a network knows: predictions, intervals, scores, and what its draws are worth."""
 
 import math
+import textwrap
 from dataclasses import dataclass
 
 from ewsg_jax.base.typing import PyTree
@@ -94,7 +95,7 @@ class FitReport:
             "not known: modes that no chain has met, and whether likelihood and prior are right: "
             "judge log_score and the coverage of intervals on rows that were not fitted",
         ]
-        return "\n".join(lines)
+        return "\n".join(textwrap.fill(line, 88, subsequent_indent="  ") for line in lines)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
