@@ -68,7 +68,7 @@ class WithEnergyError(Microcanonical):
         half = 0.5 / 3**0.5
         change = (along(0.5 - half) + along(0.5 + half)) / 2
         error = change / self.temperature(prepared.step) + end.kinetic_change
-        return end._replace(kinetic_change=error)
+        return end._replace(kinetic_change=jnp.asarray(error, end.kinetic_change.dtype))
 
 
 @reads_now("kernel")

@@ -105,7 +105,7 @@ class Microcanonical(Dynamics[MicrocanonicalState]):
         estimate: Estimate,
         gradient_at: GradientAt,
     ) -> MicrocanonicalState:
-        theta, u, _, step = prepared
+        theta, u, last, step = prepared
         h, t = self.step_size(step), self.temperature(step)
         d = _size(theta)
         turned, kinetic_change = _turned(u, estimate.gradient, h / ((d - 1) * t))
@@ -114,7 +114,8 @@ class Microcanonical(Dynamics[MicrocanonicalState]):
         refreshed = pytrees.combine(
             (jnp.exp(-h / length), turned), (jnp.sqrt(-jnp.expm1(-2 * h / length) / d), noise)
         )
-        return MicrocanonicalState(theta, _unit(refreshed), (d - 1) * kinetic_change, step + 1)
+        change = jnp.asarray((d - 1) * kinetic_change, last.dtype)
+        return MicrocanonicalState(theta, _unit(refreshed), change, step + 1)
 
 
 def microcanonical(

@@ -114,3 +114,26 @@ def test_no_gradient_and_the_largest(x64):
     far = deterministic(position, direction, H, lambda x: 1e150 * position)
     np.testing.assert_allclose(far.direction, -position / np.linalg.norm(position), rtol=1e-12)
     assert np.isfinite(far.kinetic_change)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_types_stay_and_the_direction_is_one_of_a_sphere(x64, dtype):
+    """With numbers of 64 bits too; a direction at first is uniform: of norm 1, whatever the key."""
+    numbers = {"decoherence_length": jnp.float64(0.5), "temperature": lambda step: 1.0 + step}
+    dynamics = ewsg.dynamics.microcanonical(jnp.float64(0.1), **numbers)
+    position = {"a": jnp.ones(400, dtype), "b": jnp.zeros((2, 3), dtype)}
+    state = dynamics.init(jax.random.key(0), position)
+    noise = dynamics.draw(jax.random.key(1), state)
+    end = dynamics.apply(noise, state, Estimate(position, ()), no_probe)
+    described = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+    assert described(end) == described(state)
+    eps = float(jnp.finfo(dtype).eps)
+    for each in (state, end):
+        squares = sum(np.sum(np.asarray(x, float) ** 2) for x in jax.tree.leaves(each.direction))
+        assert squares == pytest.approx(1, abs=2 * eps)
+    assert int(end.step) == 1
+
+
+def test_a_position_of_one_number_has_no_direction():
+    with pytest.raises(ValueError, match=r"at least 2 numbers for microcanonical.*; got 1: take"):
+        kernel_of().init(jax.random.key(0), jnp.zeros(1), NO_ROWS)
