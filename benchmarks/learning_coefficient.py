@@ -86,6 +86,7 @@ def network_log_likelihood(w: Any, row: Any) -> jax.Array:
     return -0.5 * jnp.sum((row["y"] - row["x"] @ w["first"] @ w["second"]) ** 2)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def network_value(
     rows: Any, weights: Any, step: float, steps: int, chains: int = 128
 ) -> tuple[float, float]:
@@ -112,6 +113,7 @@ def network_value(
     def energy(w: Any, p: Any) -> Any:
         return potential(w) + sum(np.sum(q**2, axis=(1, 2)) for q in p) / 2
 
+    # A trajectory that leaves is rejected.
     w = [np.repeat(leaf[None], chains, 0) for leaf in start]
     kept = []
     for number in range(steps):
@@ -191,6 +193,7 @@ from devinterp.optim.sgld import SGLD
 path, rate, chains, steps, batch = sys.argv[1], *map(float, sys.argv[2:3]), *map(int, sys.argv[3:])
 stored = np.load(path)
 x, y = torch.tensor(stored["x"]), torch.tensor(stored["y"])
+torch.set_num_threads(1)
 n = len(x)
 n_beta = n / np.log(n)
 def loss(w, x, y):
@@ -226,7 +229,7 @@ def of_peer(python: Path, right: float) -> list[dict[str, Any]]:
         path = Path(folder) / "problem.npz"
         np.savez(path, **data, **weights)
         for rate in RATES:
-            options = map(str, (path, rate, 8, 4_000, 200))
+            options = map(str, (path, rate, 4, 3_000, 200))
             command = [str(python), "-W", "ignore", "-c", PEER, *options]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             row = json.loads(done.stdout.splitlines()[-1])
