@@ -13,7 +13,7 @@ START = {"a": jnp.zeros(GROUPS), "t": jnp.zeros(())}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("tau", [0.1, 0.8])
+@pytest.mark.parametrize("tau", [0.1, pytest.param(0.8, marks=pytest.mark.sweep)])
 def test_a_centred_hierarchy_is_sampled_without_a_word(tau):
     groups = Groups(tau)
     keys = jax.random.split(jax.random.key(0), 3)
