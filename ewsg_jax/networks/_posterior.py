@@ -178,10 +178,14 @@ def _with_raw_sd(likelihood: Likelihood, output: Any) -> Any:
 def _check_effects(model: NetworkModel, rows: Data) -> None:
     """Raise ValueError if no row reaches a sampled leaf."""
     asked = dataclasses.replace(model.posterior, check_values=None)
-    for question in (unread, without_effect):
-        for finding in question(asked, model.position, rows):
+    # A leaf that its prior alone reads is a posterior's, and a mistake in a network.
+    without_prior = dataclasses.replace(asked, log_prior=lambda position: 0.0)
+    for question, target in ((unread, without_prior), (without_effect, asked)):
+        for finding in question(target, model.position, rows):
+            seen = finding.text.split(": the density is the same")[0]
+            seen = seen.replace("neither log_likelihood nor log_prior reads", "no row reads")
             raise ValueError(
-                f"params must all have an effect on the rows of data: {finding.text}; leave such "
+                f"params must all have an effect on the rows of data: {seen}; leave such "
                 "leaves out of sampled=, or give fixed="
             )
 

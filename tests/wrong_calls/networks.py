@@ -223,6 +223,9 @@ WRONG["networks.fit"] |= {
     "T trained | {'hidden' | a list of the parameters": fitted(trained=PARAMS),
     "V trained[1] | NaN | finite": fitted(trained=[PARAMS, BROKEN]),
     "V params | NaN | finite": fitted(params=BROKEN),
+    "V params | ['more'] | have an effect on the rows": fitted(
+        params=PARAMS | {"more": jnp.ones(2)}
+    ),
     "V data['y'] | (6, 2) | one label for each row": fitted(
         y=np.eye(2)[LABELS], likelihood="categorical"
     ),
