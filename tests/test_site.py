@@ -113,6 +113,8 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
         ("vmap", "docs/loops"),
         ("scan", "docs/loops"),
         ("learning coefficient", "docs/learning_coefficient"),
+        ("LLC", "docs/learning_coefficient"),
+        ("devinterp", "docs/learning_coefficient"),
         ("BlackJAX", "notebooks/from_blackjax"),
     ],
 )

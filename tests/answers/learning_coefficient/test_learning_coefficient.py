@@ -134,6 +134,14 @@ def test_a_budget_ends_a_run_and_keeps_what_there_is():
     assert not result.interrupted
 
 
+def test_the_bias_of_chains_that_do_not_agree_is_not_known():
+    result = of(step_size=1e-4, num_steps=1_000)
+    assert result.rhat > 1.1
+    assert "chains do not agree" in result.bias_unknown
+    assert "bias not known" in repr(result)
+    assert np.isnan([result.bias, result.bias_error, result.corrected]).all()
+
+
 def test_an_interrupt_keeps_what_there_is():
     of(num_steps=1_000)  # compiled before
     threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
