@@ -54,8 +54,9 @@ def test_the_target_is_the_posterior_unless_a_temperature_is_given():
         if inspect.isfunction(make) and "temperature" in inspect.signature(make).parameters
     }
     assert {*DYNAMICS, "sgld", "ewsg", "svrg_hmc", "nuts", "flymc"} <= set(taken)
-    # A check is told by the samples.
+    # A check is told by the samples; the quantity of a learning coefficient is at 1/ln n.
     assert taken.pop("check") is None
+    assert taken.pop("learning_coefficient") is None
     assert set(taken.values()) == {1.0}
 
 
