@@ -104,9 +104,10 @@ def learning_coefficient(
             likelihood has a minimum at the weights, as a loss has that lacks its minus sign.
 
     References:
-        S. Watanabe, A widely applicable Bayesian information criterion, JMLR 2013.
-        E. Lau, Z. Furman, G. Wang, D. Murfet and S. Wei, The local learning coefficient: a
-            singularity-aware complexity measure, AISTATS 2025.
+        Watanabe, A widely applicable Bayesian information criterion, JMLR 2013.
+
+        Lau, Furman, Wang, Murfet and Wei, The local learning coefficient: a singularity-aware
+        complexity measure, AISTATS 2025.
 
     Example: two regular parameters, λ = 1.
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
