@@ -180,17 +180,18 @@ class Correction:
         level, size = values.mean(0), np.maximum(values.std(0), TINY)
         scaled = (values - level) / size
         if self._fits:
-            predicted = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
-            functions, distance = [*predicted, self._scale_for(scaled)], self._scale_distance
+            shown = [fit.predicted(fit.coefficients(scaled)) for fit in self._fits]
+            functions, distance = [*shown, self._scale_for(scaled)], self._scale_distance
         elif coordinates is not None:
             x, gradients = self._x[:, coordinates], mapped(lambda g: g[:, coordinates], self._g)
-            functions, distance = [gradients, mapped(lambda g: x * g - 1, gradients)], 0.0
+            functions = shown = [gradients, mapped(lambda g: x * g - 1, gradients)]
+            distance = np.zeros(len(coordinates))
         else:
             # A function may depend on all d directions as their sum does.
-            functions = [self._scale_for(scaled)]
+            functions = shown = [self._scale_for(scaled)]
             distance = _distance(self._of_scale)
-        shown = map(_distance, functions[: len(self._fits) or None])
-        fit, error = self._fit(scaled, functions, functools.reduce(np.maximum, shown, distance))
+        distance = functools.reduce(np.maximum, map(_distance, shown), distance)
+        fit, error = self._fit(scaled, functions, distance)
         self._forget()
         return level + size * fit.expectation, size * np.minimum(error, settings.MAX_SDS)
 
