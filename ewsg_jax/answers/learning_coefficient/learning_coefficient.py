@@ -109,7 +109,7 @@ def learning_coefficient(
         Lau, Furman, Wang, Murfet and Wei, The local learning coefficient: a singularity-aware
         complexity measure, AISTATS 2025.
 
-    Example: two regular parameters, λ = 1.
+    Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
         >>> x = jax.random.normal(jax.random.key(0), (500, 2))
         >>> y = jax.random.normal(jax.random.key(1), (500,))

@@ -23,12 +23,13 @@ class SearchOutcome:
     """How a run ended.
 
     Attributes:
-        chains: the chains of the last setting, or of the last one that has draws.
+        chains: the chains of the last setting; in the end of the last one that has an estimate.
         estimate: what they say; None if no chain has draws.
         num_steps: steps of h of each chain, all settings together.
         data_passes: passes over the data of each pair, all settings together.
         reason: why the run ended, in words; empty if the error is within tolerance.
         interrupted: whether an interrupt ended it.
+        before: the chains of an earlier setting that have an estimate, and that one.
     """
 
     chains: PairedChains
@@ -37,6 +38,18 @@ class SearchOutcome:
     data_passes: float = 0.0
     reason: str = ""
     interrupted: bool = False
+    before: tuple[PairedChains, CoefficientEstimate] | None = None
+
+    def restarted(self, chains: PairedChains) -> "SearchOutcome":
+        """Return the outcome with new chains, which remembers what the others say."""
+        before = self.before if self.estimate is None else (self.chains, self.estimate)
+        return replace(self, chains=chains, estimate=None, before=before)
+
+    def ended(self) -> "SearchOutcome":
+        """Return the outcome with the last estimate that there is."""
+        if self.estimate is not None or self.before is None:
+            return self
+        return replace(self, chains=self.before[0], estimate=self.before[1])
 
 
 def run(request: CoefficientRequest, curvature: float) -> SearchOutcome:
@@ -59,12 +72,12 @@ def run(request: CoefficientRequest, curvature: float) -> SearchOutcome:
                     outcome.reason = reason
                     break
                 if setting != outcome.chains.setting:
-                    outcome = replace(outcome, chains=PairedChains(request, setting, number))
+                    outcome = outcome.restarted(PairedChains(request, setting, number))
         except KeyboardInterrupt:
-            if outcome.estimate is None:
+            if outcome.ended().estimate is None:
                 raise
             outcome.interrupted, outcome.reason = True, "an interrupt ended the run"
-    return outcome
+    return outcome.ended()
 
 
 def _over(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> str:
