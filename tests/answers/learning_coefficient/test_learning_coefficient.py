@@ -145,7 +145,7 @@ def test_the_bias_of_chains_that_do_not_agree_is_not_known():
 def test_an_interrupt_keeps_what_there_is():
     of(num_steps=1_000)  # compiled before
     threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    result = of(tolerance=1e-6, num_steps=10**8)
+    result = of(tolerance=1e-6, num_steps=10**8, seconds=60.0)
     assert result.interrupted
     assert "interrupt" in result.ended
     assert is_right(result, exact())
