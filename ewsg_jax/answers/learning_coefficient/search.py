@@ -40,7 +40,7 @@ class SearchOutcome:
     interrupted: bool = False
     before: tuple[PairedChains, CoefficientEstimate] | None = None
 
-    def restarted(self, chains: PairedChains) -> "SearchOutcome":
+    def with_chains(self, chains: PairedChains) -> "SearchOutcome":
         """Return the outcome with new chains, which remembers what the others say."""
         before = self.before if self.estimate is None else (self.chains, self.estimate)
         return replace(self, chains=chains, estimate=None, before=before)
@@ -72,7 +72,7 @@ def run(request: CoefficientRequest, curvature: float) -> SearchOutcome:
                     outcome.reason = reason
                     break
                 if setting != outcome.chains.setting:
-                    outcome = outcome.restarted(PairedChains(request, setting, number))
+                    outcome = outcome.with_chains(PairedChains(request, setting, number))
         except KeyboardInterrupt:
             if outcome.ended().estimate is None:
                 raise
