@@ -328,6 +328,7 @@ PUBLIC_ROOMS = {
     "dynamics",
     "gradients",
     "models",
+    "networks",
     "rows",
 }
 
