@@ -86,7 +86,7 @@ def fit(
         >>> def apply(params, x):
         ...     return jnp.tanh(x @ params["in"]) @ params["out"]
         >>> fit = ewsg.networks.fit(
-        ...     jax.random.key(0), apply, init, data, likelihood="normal", seconds=10.0
+        ...     jax.random.key(0), apply, init, data, likelihood="normal", seconds=6.0
         ... )
         >>> low, high = fit.interval(x, 0.9)
         >>> bool(((low < data["y"]) & (data["y"] < high)).mean() > 0.8)

@@ -159,7 +159,7 @@ def test_groups_of_chains_in_threads_are_one_run():
     whole = ewsg.sample(key, kernel, None, data, 20, state=state, thin=5, progress=False)
     assert (one.draws == two.draws).all()
     assert one.draws.shape == (4, 4, 3)
-    np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5)
+    np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5, atol=1e-6)
     assert one.num_chains == 4
     assert one.gradient_evaluations == whole.gradient_evaluations
 
