@@ -70,11 +70,10 @@ class Chains:
     def kernel(self, step_size: float) -> Kernel:
         """Return the kernel with a step size."""
         mass = self.model.prior_variance
-        if self._has_full_gradients:
+        if self._is_microcanonical:
             # A third of the length that suits d directions of the prior's sd: rows hold most of
             # them closer (`benchmarks/networks`).
-            d = sum(x.size for x in jax.tree.leaves(mass))
-            length = math.sqrt(d) / 3
+            length = math.sqrt(self._count) / 3
             dynamics = microcanonical(step_size, decoherence_length=length, inverse_mass=mass)
             return kernel(dynamics, gradients.full(self.model.posterior))
         # A friction by which momentum lasts for 100 steps, as an optimiser's of 0.99; ±1 noise has
@@ -82,17 +81,28 @@ class Chains:
         dynamics = semi_implicit(
             step_size, friction=0.01 / step_size, noise="rademacher", inverse_mass=mass
         )
+        if self._has_all_rows:
+            return kernel(dynamics, gradients.full(self.model.posterior))
         return kernel(dynamics, self.model.estimator(batch_size=self.batch_size))
 
     @property
-    def _has_full_gradients(self) -> bool:
+    def _has_all_rows(self) -> bool:
         return self.batch_size == self.num_rows and not self.model._assembly.keyed
+
+    @property
+    def _is_microcanonical(self) -> bool:
+        # One number has no direction that turns.
+        return self._has_all_rows and self._count > 1
+
+    @property
+    def _count(self) -> int:
+        return sum(x.size for x in jax.tree.leaves(self.model.prior_variance))
 
     @property
     def description(self) -> str:
         """The dynamics, as it is called."""
         h = self.step_size
-        if self._has_full_gradients:
+        if self._is_microcanonical:
             return f"microcanonical(step_size={h:.3g})"
         return f"sghmc(step_size={h:.3g}, friction={0.01 / h:.3g})"
 
@@ -105,7 +115,7 @@ class Chains:
         self._state = self._started(ensemble)
         self._tune(1)
         compiled = time.perf_counter()
-        if not self._has_full_gradients:
+        if not self._is_microcanonical:
             return
         self._tune(1)
         # A tuning makes 20 steps of all chains on one core.
@@ -126,7 +136,7 @@ class Chains:
     def _tune(self, rounds: int) -> None:
         """Correct the step size at the chains' states."""
         key = self._next_key()
-        if self._has_full_gradients:
+        if self._is_microcanonical:
             arguments = key, self.kernel, self._state, self.data, self.step_size
             self.step_size = by_energy(*arguments, rounds, self._energy_variance)
             return
@@ -216,7 +226,7 @@ class Chains:
 
     def _refined(self) -> bool:
         """Begin again with a short step, whose bias is small, when chains first agree."""
-        if not self._has_full_gradients or self._energy_variance < 0.3:
+        if not self._is_microcanonical or self._energy_variance < 0.3:
             return False
         self._energy_variance = 1e-3
         self._tune(6)
