@@ -239,15 +239,18 @@ def factor_of(value: Any, name: str) -> Factor:
     return Diagonal(root=jax.tree.map(jnp.sqrt, tree))
 
 
-def _numbers(tree: PyTree, takes: str) -> PyTree:
-    """Check that all leaves are arrays of finite real numbers, and return them as jax arrays."""
+def _numbers(tree: PyTree, takes: str, are_sizes: bool = True) -> PyTree:
+    """Check that all leaves are arrays of finite real numbers, and return them as jax arrays.
+
+    Sizes may not be so near 0 that they are taken for it; components of directions may.
+    """
     leaves = jax.tree.leaves(tree)
     if not leaves or not all(
         isinstance(x, jax.Array | np.ndarray | np.generic | float | int) for x in leaves
     ):
         raise TypeError(f"{takes}; got {checks.describe(tree)}")
     for leaf in leaves:
-        if not checks.is_traced(leaf) and np.isrealobj(leaf):
+        if are_sizes and not checks.is_traced(leaf) and np.isrealobj(leaf):
             known = np.asarray(leaf, np.float64)
             is_square = known.ndim == 2 and len(set(known.shape)) == 1
             sizes = np.abs(np.diagonal(known) if is_square else known)
@@ -304,7 +307,8 @@ def _cholesky(matrix: Array, takes: str) -> Array:
 def _of_low_rank(value: LowRank, takes: str) -> OfLowRank:
     if not all(isinstance(x, jax.Array | np.ndarray) for x in value):
         raise TypeError(f"{takes}, whose parts are arrays; got {checks.describe(value)}")
-    diagonal, basis, values = (_numbers(x, takes) for x in value)
+    diagonal, values = (_numbers(x, takes) for x in (value.diagonal, value.values))
+    basis = _numbers(value.basis, takes, are_sizes=False)
     shapes = f"{diagonal.shape}, {basis.shape} and {values.shape}"
     d, r = basis.shape if basis.ndim == 2 else (-1, -1)
     if diagonal.shape != (d,) or values.shape != (r,):

@@ -349,3 +349,13 @@ def test_a_reported_covariance_stays_in_the_coordinates_of_the_position():
     np.testing.assert_allclose(
         moved.momentum, 1 - h * (gamma + h * 4 * np.array([3.0, 5.0]) / (2 * T)), rtol=1e-6
     )
+
+
+def test_components_of_a_basis_may_be_as_small_as_they_are():
+    """As those of an eigenvector along which a unit of a network does nothing."""
+    basis = np.array([[1.0], [1e-40]], np.float32)
+    mass = LowRank(np.ones(2, np.float32), basis, np.full(1, 4.0, np.float32))
+    dynamics = ewsg.dynamics.langevin(0.1, inverse_mass=mass)
+    kernel = ewsg.kernel(dynamics, ewsg.gradients.full(ewsg.models.gaussian_location()))
+    state = kernel.init(jax.random.key(0), jnp.zeros(2), np.zeros((3, 2), np.float32))
+    assert np.isfinite(state.position).all()
