@@ -83,6 +83,7 @@ def test_a_regular_model_has_its_closed_form():
     assert "bias" in repr(result)
 
 
+@pytest.mark.full
 def test_localization_temperature_and_one_chain():
     assert is_right(of(localization=20.0), exact(localization=20.0))
     assert is_right(of(temperature=1.0), exact(temperature=1.0))
