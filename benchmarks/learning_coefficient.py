@@ -224,7 +224,7 @@ print(json.dumps({"rate": rate, "value": float(np.mean(means)),
 def of_peer(python: Path, right: float) -> list[dict[str, Any]]:
     """Return devinterp's SGLD on the first linear network, by rate."""
     data, weights = network_data(0)
-    found = []
+    compared = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
         np.savez(path, **data, **weights)
@@ -235,9 +235,9 @@ def of_peer(python: Path, right: float) -> list[dict[str, Any]]:
             row = json.loads(done.stdout.splitlines()[-1])
             row = {name: round(value, 4) for name, value in row.items()}
             off = abs(row["value"] - right)
-            found.append(row | {"right": round(right, 3), "covered": off <= 2 * row["error"]})
-            print(found[-1], flush=True)
-    return found
+            compared.append(row | {"right": round(right, 3), "covered": off <= 2 * row["error"]})
+            print(compared[-1], flush=True)
+    return compared
 
 
 def main() -> None:

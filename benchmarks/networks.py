@@ -168,7 +168,7 @@ def scores(model: Any, draws: Any, x: np.ndarray, y: np.ndarray) -> dict[str, An
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), draws)
     density = jax.jit(lambda p: model.log_density(p, {"x": x, "y": y}))
     known = np.asarray(jax.lax.map(density, flat), np.float64)
-    found = {
+    scored = {
         "nll": float(-np.mean(logsumexp(known, axis=0) - np.log(len(known)))),
         "nll_of_a_draw": float(-known.mean()),
         "draws": len(known),
@@ -176,10 +176,10 @@ def scores(model: Any, draws: Any, x: np.ndarray, y: np.ndarray) -> dict[str, An
     predicted = jax.lax.map(jax.jit(lambda p: model.predict(p, x)), flat)
     if predicted.probabilities is None:
         error = np.asarray(predicted.mean, np.float64).mean(0) - y
-        return found | {"rmse": float(np.sqrt(np.mean(error**2)))}
+        return scored | {"rmse": float(np.sqrt(np.mean(error**2)))}
     probabilities = np.asarray(predicted.probabilities, np.float64).mean(0)
     calibrated = diagnostics.calibration(probabilities, y)
-    return found | {
+    return scored | {
         "accuracy": float(np.mean(probabilities.argmax(1) == y)),
         "ece": calibrated.expected_calibration_error,
     }

@@ -64,14 +64,14 @@ def adam(posterior: ewsg.Posterior, position: Any, data: Any, num_steps: int) ->
 def kernels(posterior: ewsg.Posterior, batch_size: int) -> dict[str, ewsg.Kernel]:
     """Return SGHMC with each noise, and microcanonical dynamics with the cheap one."""
     estimator = ewsg.gradients.uniform(posterior, batch_size=batch_size)
-    made = {
+    underdamped = {
         noise: ewsg.kernel(
             ewsg.dynamics.semi_implicit(STEP_SIZE, friction=1.0, noise=noise), estimator
         )
         for noise in NOISE_KINDS
     }
     unit_speed = ewsg.dynamics.microcanonical(STEP_SIZE, noise="moment_matched")
-    return made | {"moment_matched, microcanonical": ewsg.kernel(unit_speed, estimator)}
+    return underdamped | {"moment_matched, microcanonical": ewsg.kernel(unit_speed, estimator)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

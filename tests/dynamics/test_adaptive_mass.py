@@ -1,8 +1,8 @@
-"""A mass that is learned and then frozen: its recursions typed by hand, and the law that follows.
+"""A mass that is learned and then frozen: its recursions typed by hand, and its distribution.
 
 τ' = τ(1 − ḡ²/v) + 1, ḡ' = ḡ + (g − ḡ)/τ', v' = v + (g² − v)/τ', or Adam's mean of squares; then
-the inner dynamics in G = 1/√v. Once frozen, the law is that of the inner dynamics in this inverse
-mass, which solves a linear equation on a Gaussian posterior.
+the inner dynamics in G = 1/√v. Once frozen, the stationary distribution is that of the inner
+dynamics in this inverse mass, which solves a linear equation on a Gaussian posterior.
 """
 
 import jax
@@ -31,7 +31,7 @@ GRADIENTS = np.array([[3.0, -1e3], [-1.0, 2e3], [0.0, -4e3], [2.0, 1e3], [5.0, 0
 
 def by_hand(decay, gradients):
     """v, ḡ and τ after each gradient, typed one number at a time."""
-    found = []
+    moments = []
     tau, mean, v, powers = np.ones(2), np.zeros(2), np.zeros(2), np.zeros(2)
     for t, g in enumerate(gradients, start=1):
         for i in range(2):
@@ -42,8 +42,8 @@ def by_hand(decay, gradients):
             else:  # Adam's: a mean that starts from 0, divided by the weight it has
                 powers[i] = decay * powers[i] + (1 - decay) * g[i] ** 2
                 v[i] = powers[i] / (1 - decay**t)
-        found.append((v.copy(), mean.copy(), tau.copy()))
-    return found
+        moments.append((v.copy(), mean.copy(), tau.copy()))
+    return moments
 
 
 @pytest.mark.parametrize("decay", [None, 0.0, 0.9])
@@ -166,12 +166,12 @@ def test_the_noise_of_batches_and_the_heat_of_momenta_are_known_of_a_frozen_mass
     )
     options = {"num_chains": 8, "burn_in": 200, "progress": False}
     samples = ewsg.sample(jax.random.key(0), kernel, jnp.zeros(2), rows, 2_000, **options)
-    found = ewsg.diagnostics.gradient_noise(jax.random.key(1), kernel, samples, rows)
+    noise = ewsg.diagnostics.gradient_noise(jax.random.key(1), kernel, samples, rows)
     inverse_mass = samples.state.dynamics.mean_square**-0.5
     covariance = 40**2 / 2 * np.var(np.asarray(rows), 0)
     expected = np.sort(0.1 * (covariance * inverse_mass).mean(0) / (2 * 5.0))
-    assert found.reason == ""
-    np.testing.assert_allclose(found.largest, expected[-1], rtol=0.3)
+    assert noise.reason == ""
+    np.testing.assert_allclose(noise.largest, expected[-1], rtol=0.3)
     report = ewsg.check(jax.random.key(2), samples, rows)
     assert report.outcome == "wrong"  # this noise doubles the variance and more
 

@@ -13,7 +13,7 @@ H, LENGTH, TEMPERATURE = 0.7, 1.3, 0.6
 
 
 def potential(x):
-    """Of five numbers, neither convex nor separable."""
+    """Five numbers; neither convex nor separable."""
     return 0.5 * x**2 @ jnp.arange(1.0, 6.0) + 0.1 * jnp.sum(x**4) + jnp.sin(3 * x[0] * x[1])
 
 

@@ -97,7 +97,7 @@ EXACT = np.linalg.inv(INPUTS.T @ INPUTS / NOISE**2 + np.eye(4) / PRIOR**2)
 
 @pytest.mark.parametrize("as_network", [False, True])
 def test_laplace_of_a_linear_model_is_its_posterior(as_network):
-    """Of a built-in model, and of a network without a hidden layer, also in float32."""
+    """A built-in model, and a network without a hidden layer, also in float32."""
     position = EXACT @ INPUTS.T @ LINEAR["y"] / NOISE**2
     target = ewsg.models.linear_regression(noise_scale=NOISE, prior_scale=PRIOR)
     start = jnp.asarray(position, jnp.float32)

@@ -217,7 +217,7 @@ def test_a_run_and_answers_take_the_model():
 
 @pytest.mark.full
 def test_a_likelihood_with_a_key_is_random():
-    """Of labels that are read with noise: the batch's gradient is that of the drawn noise."""
+    """Labels are read with noise: the batch's gradient is that of the drawn noise."""
 
     def noisy(output, row, key):
         return -0.5 * jnp.sum((row["y"] + jax.random.normal(key) - output) ** 2)

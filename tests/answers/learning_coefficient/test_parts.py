@@ -40,8 +40,8 @@ def test_the_gradient_is_that_of_the_likelihood_and_of_the_localizing_prior(batc
         key, weight = jax.random.key(1), lambda *_: 0.0
         drawn = estimator.draw(key, DATA)
         memory = estimator.init(key, CENTER, DATA)
-        found, _ = estimator.propose(drawn, memory, point, DATA, weight)
-        return found.gradient, estimator.gradient_at(found, 2 * point, DATA)
+        estimate, _ = estimator.propose(drawn, memory, point, DATA, weight)
+        return estimate.gradient, estimator.gradient_at(estimate, 2 * point, DATA)
 
     for one, other in zip(estimate(ours), estimate(whole), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
@@ -53,12 +53,12 @@ def test_losses_are_means_over_rows_and_so_are_those_of_drawn_rows():
     of = LossChanges(POSTERIOR, None)
     loss = [0.5 * np.mean((Y - X.astype(float) @ w) ** 2) for w in (*pair, CENTER)]
     inputs = CENTER, {"": DATA, "half": jax.tree.map(lambda x: x[:20], DATA)}
-    found = of(pair, inputs, jax.random.key(0))
-    np.testing.assert_allclose(found[""], [loss[0] - loss[2], loss[1] - loss[2]], rtol=1e-4)
+    changes = of(pair, inputs, jax.random.key(0))
+    np.testing.assert_allclose(changes[""], [loss[0] - loss[2], loss[1] - loss[2]], rtol=1e-4)
     keys = jax.random.split(jax.random.key(1), 4_000)
     drawn = jax.vmap(lambda key: LossChanges(POSTERIOR, 5)(pair, inputs, key)[""])(keys)
     error = np.std(drawn, axis=0) / 4_000**0.5
-    assert np.all(np.abs(np.mean(drawn, axis=0) - found[""]) < 5 * error)
+    assert np.all(np.abs(np.mean(drawn, axis=0) - changes[""]) < 5 * error)
 
 
 def test_a_small_change_of_many_rows_keeps_its_digits():
@@ -70,17 +70,17 @@ def test_a_small_change_of_many_rows_keeps_its_digits():
     moved = center + np.float32(1e-2)
     residual = data["y"].astype(float)[:, None] - x.astype(float) * np.stack([moved, center]).T
     exact = np.diff(np.mean(residual**2, axis=0)[::-1])[0] / 2
-    found = LossChanges(POSTERIOR, None)((moved, moved), (center, {"": data}), jax.random.key(0))
-    assert abs(float(found[""][0]) - exact) < 0.05 * abs(exact)
+    changes = LossChanges(POSTERIOR, None)((moved, moved), (center, {"": data}), jax.random.key(0))
+    assert abs(float(changes[""][0]) - exact) < 0.05 * abs(exact)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_largest_curvature_is_that_of_the_hessian_with_its_sign(sign):
     posterior = ewsg.Posterior(lambda w, row: sign * log_likelihood(w, row), flat)
-    found, direction = largest_curvature(posterior, CENTER, DATA, 2.0, jax.random.key(0))
+    curvature, direction = largest_curvature(posterior, CENTER, DATA, 2.0, jax.random.key(0))
     values, vectors = np.linalg.eigh(2 * sign * X.T.astype(float) @ X)
     k = np.argmax(np.abs(values))
-    np.testing.assert_allclose(found, values[k], rtol=0.02)
+    np.testing.assert_allclose(curvature, values[k], rtol=0.02)
     assert abs(direction @ vectors[:, k]) > 0.95
 
 
@@ -88,10 +88,10 @@ def test_the_noise_of_a_row_is_the_trace_of_its_covariance():
     place = CENTER + np.float32(1.0)
     of = Stiffness(POSTERIOR, 1.0, 16)
     keys = jax.random.split(jax.random.key(1), 500)
-    found = jax.vmap(lambda key: of((place, place), (CENTER, DATA), key)["noise"])(keys)
+    noises = jax.vmap(lambda key: of((place, place), (CENTER, DATA), key)["noise"])(keys)
     rows = X * (X @ (place - CENTER))[:, None]
     exact = np.sum(np.var(rows, axis=0))
-    assert abs(np.mean(found) - exact) < 5 * np.std(found) / 500**0.5
+    assert abs(np.mean(noises) - exact) < 5 * np.std(noises) / 500**0.5
 
 
 def test_errors_are_the_larger_ones_of_chains_and_of_draws():

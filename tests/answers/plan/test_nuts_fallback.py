@@ -90,7 +90,7 @@ def test_a_ridge_that_bends_is_given_to_nuts(monkeypatch):
         plan.burn_in + plan.autocorrelation_time * ess / 8, rel=0.01
     )
     means, sds = by_quadrature()
-    # Of some 250 effective draws at least: five standard errors.
+    # Five standard errors of some 250 effective draws, the fewest that there are.
     np.testing.assert_allclose(samples.mean, means, atol=5 * sds.max() / 250**0.5)
     np.testing.assert_allclose(samples.sd, sds, rtol=5 / 500**0.5)
 
