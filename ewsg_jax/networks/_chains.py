@@ -87,7 +87,7 @@ class Chains:
 
     @property
     def _has_all_rows(self) -> bool:
-        return self.batch_size == self.num_rows and not self.model._assembly.keyed
+        return self.batch_size == self.num_rows and not self.model.takes_key
 
     @property
     def _is_microcanonical(self) -> bool:
@@ -212,7 +212,7 @@ class Chains:
 
     @functools.cached_property
     def _predict(self) -> Callable[[Position, PyTree], list[Array]]:
-        key = jax.random.key(0) if self.model._assembly.keyed else None
+        key = jax.random.key(0) if self.model.takes_key else None
 
         def one(position: Position, x: PyTree) -> list[Array]:
             known = [part for part in self.model.predict(position, x, key) if part is not None]
@@ -253,7 +253,7 @@ class Chains:
 
     def worth(self) -> Worth:
         """Return what the last draws are worth, and make a few steps more if there is time."""
-        if self.model._assembly.keyed:
+        if self.model.takes_key:
             return Worth((np.nan, np.nan), (np.nan, np.nan))
         last, now = self.rounds[-1], self._state
         temperature = _mean_and_error(self._averages(last.draws)[0])

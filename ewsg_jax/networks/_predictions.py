@@ -62,9 +62,14 @@ class NetworkPredictions:
         """
         self._check(x)
 
-        averages = self._over_draws(self._moments, x)
-        mean, square, variance = (averages.get(name) for name in ("mean", "square", "variance"))
-        between = None if mean is None else np.maximum(square - mean**2, 0)
+        # Sums of squares around one draw's means: those of means far from 0 would round to nothing.
+        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), self.samples.finite_draws)
+        key = jax.random.key(0) if self.model.takes_key else None
+        center = self.model.predict(first, x, key).mean
+        averages = self._over_draws(self._moments, (x, center))
+        off, square, variance = (averages.get(name) for name in ("off", "square", "variance"))
+        mean = None if off is None else np.asarray(center) + off
+        between = None if off is None else np.maximum(square - off**2, 0)
         return NewObservations(
             mean=mean,
             sd=None if variance is None else np.sqrt(variance + between),
@@ -154,11 +159,13 @@ class NetworkPredictions:
 
     # Methods, not functions made in a call, so that each is compiled once.
 
-    def _moments(self, position: PyTree, x: PyTree, key: Key | None = None) -> dict[str, Any]:
+    def _moments(self, position: PyTree, inputs: PyTree, key: Key | None = None) -> dict[str, Any]:
+        x, center = inputs
         one = self.model.predict(position, x, key)
-        known = {"mean": one.mean, "probabilities": one.probabilities}
+        known: dict[str, Any] = {"probabilities": one.probabilities}
         if one.mean is not None:
-            known["square"] = one.mean**2
+            known["off"] = one.mean - center
+            known["square"] = known["off"] ** 2
             known["variance"] = None if one.sd is None else one.sd**2
         return {name: value for name, value in known.items() if value is not None}
 
@@ -173,7 +180,7 @@ class NetworkPredictions:
 
     def _over_draws(self, function: Any, inputs: PyTree, log: bool = False) -> Any:
         """Return the mean over draws of a function (position, inputs, key)."""
-        key = jax.random.key(0) if self.model._assembly.keyed else None
+        key = jax.random.key(0) if self.model.takes_key else None
         return self.samples.predict(function, inputs, key=key, log=log)
 
     def _check(self, x: PyTree) -> None:

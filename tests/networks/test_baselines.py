@@ -250,6 +250,17 @@ def test_baselines_and_runs_have_the_predictions_of_a_fit():
     np.testing.assert_allclose(high - low, width, rtol=0.1)
 
 
+def test_sds_of_means_far_from_0_do_not_round_to_nothing():
+    """Observations of 10⁵ whose means are known to 0.01, in float32."""
+    far = np.float32(1e5) + np.arange(-2, 3, dtype=np.float32) / 64
+    data = {"x": np.ones((4, 1), np.float32), "y": np.full(4, 1e5, np.float32)}
+    options = {"likelihood": networks.normal(NOISE), "prior": 1e6}
+    model = networks.posterior(lambda w, x: x @ w, far[:1], data, **options)
+    seen = networks.predictions(model, networks.ensemble(list(far[:, None]))).predict(data["x"])
+    np.testing.assert_allclose(seen.mean_sd, far.astype(float).std(), rtol=1e-5)
+    np.testing.assert_allclose(seen.mean, 1e5, rtol=1e-6)
+
+
 def model_data():
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), LINEAR)
 
