@@ -1,5 +1,8 @@
 """`networks.fit` against closed forms: a linear network, whose posterior predictive is normal."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,6 +165,20 @@ def test_groups_of_chains_in_threads_are_one_run():
     np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5, atol=1e-6)
     assert one.num_chains == 4
     assert one.gradient_evaluations == whole.gradient_evaluations
+
+
+def test_a_step_by_energy_is_one_whose_error_is_of_third_order(monkeypatch):
+    """With errors 5 h³ one round ends at the wanted variance, (h/h₀)⁶ times as large."""
+    state: Any = SimpleNamespace(position=np.zeros((4, 3)))
+
+    def errors(key, kernel, state, data, num_steps):
+        return np.full((4, num_steps), 5 * kernel**3)
+
+    monkeypatch.setattr(_step_size, "energy_errors", errors)
+    h = _step_size.by_energy(
+        jax.random.key(0), lambda h: h, state, None, 0.1, 1, 2 * 25 * 0.1**6 / 3
+    )
+    assert h == pytest.approx(0.1 * 2 ** (1 / 6), rel=1e-6)
 
 
 def test_what_a_report_doubts():

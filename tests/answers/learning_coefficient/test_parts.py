@@ -1,5 +1,8 @@
 """What is evaluated at draws, and what is added to gradients, against NumPy and closed forms."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.learning_coefficient.at_draws import LossChanges, Stiffness, largest_curvature
-from ewsg_jax.answers.learning_coefficient.chains import error_of_mean
+from ewsg_jax.answers.learning_coefficient.chains import PairedChains, error_of_mean
 from ewsg_jax.answers.learning_coefficient.target import Localized, flat, target_of
 from ewsg_jax.base.optional import student_quantile
 
@@ -92,6 +95,22 @@ def test_the_noise_of_a_row_is_the_trace_of_its_covariance():
     rows = X * (X @ (place - CENTER))[:, None]
     exact = np.sum(np.var(rows, axis=0))
     assert abs(np.mean(noises) - exact) < 5 * np.std(noises) / 500**0.5
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_bias_of_half_the_step_is_that_of_its_order(order):
+    """Values 12 + 0.8 hᵖ: those of h and h/2 tell what is left at h/2."""
+    noise = 1e-9 * np.random.default_rng(1).normal(size=(8, 100, 2))
+    values = 12.0 + 0.8 * np.array([0.5, 0.25]) ** order + noise
+    pairs: Any = SimpleNamespace(
+        changes={"": values},
+        in_units=lambda changes: changes,
+        order=order,
+        _request=SimpleNamespace(used_share=0.5),
+    )
+    estimate = PairedChains.estimate(pairs)
+    assert estimate.bias == pytest.approx(0.8 * 0.25**order)
+    assert estimate.value - estimate.bias == pytest.approx(12.0)
 
 
 def test_errors_are_the_larger_ones_of_chains_and_of_draws():
