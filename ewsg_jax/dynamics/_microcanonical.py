@@ -128,6 +128,8 @@ def microcanonical(
 ) -> Dynamics:
     """Move at unit speed in a direction that the gradient turns (MCLMC).
 
+    A start that is a distance r away takes r/h steps to come back, however steep the way.
+
     Args:
         step_size: h > 0, the length of a step, in units of the position; a number, a traced scalar
             or a schedule. With the posterior's covariance for `inverse_mass` it is in units of
