@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ewsg_jax.base import function_digests
-from tests.test_freshness import Model
+from tests.ways_of_reading import Model
 
 # The digests themselves.
 
