@@ -1,7 +1,9 @@
 """Whether a density can be 0 by its structure, which its program says without being run.
 
-It can if it holds an infinity, or a number beyond any log density, or the logarithm or root of a
-number that may be negative. Most models cannot, and then no density need be evaluated.
+It can if what it returns may be an infinity, or a number beyond any log density, or the logarithm
+or root of a number that may be negative. Most models cannot, and then no density need be evaluated.
+What is computed and not returned, what is chosen by the data alone, and what stands in for a number
+that is not finite (`jnp.where(jnp.isfinite(x), …, jnp.inf)`) are no ends.
 """
 
 import functools
@@ -29,6 +31,8 @@ KEEPS_POSITIVE = (
     "expand_dims log1p select_n gather dynamic_slice rsqrt pow"
 )
 """Primitives that are positive if all of their arguments are."""
+COMPARISONS = "eq ne lt le gt ge and or xor not is_finite".split()
+"""Primitives whose results are finite whatever their arguments are."""
 SOLVER = "custom_vjp_call"
 ENTERED = jaxprs.CALLS - {SOLVER}
 """A derivative rule that the user wrote is often that of a solver, whose inner numbers are not the
@@ -41,12 +45,17 @@ class Sign(NamedTuple):
     Attributes:
         depends: whether it may depend on the position.
         is_positive: whether it is known to be never below 0.
-        is_beyond: whether it is a constant beyond any log density.
+        is_beyond: whether it may be a constant beyond any log density, or be so by the data.
+        ends: whether it may be beyond any log density, or NaN, at some positions.
+        says_finite: whether it is a condition that holds wherever numbers are finite that have no
+            end.
     """
 
     depends: bool
     is_positive: bool = False
     is_beyond: bool = False
+    ends: bool = False
+    says_finite: bool = False
 
 
 def can_end(posterior: Posterior, position: Position, data: Data) -> tuple[bool, bool]:
@@ -67,29 +76,49 @@ def _can_end(
 
 def _has_end(function: Callable[..., Any], position: object, *others: object) -> bool:
     program, count = jax.make_jaxpr(function)(position, *others), len(jax.tree.leaves(position))
-    has_end = False
 
     def rule(equation: jaxprs.Equation, values: list[Sign]) -> list[Sign]:
-        nonlocal has_end
         name, depends = equation.primitive.name, any(x.depends for x in values)
-        # An infinity is the neutral element of a maximum or a minimum.
-        has_end |= name not in ("max", "min") and any(x.is_beyond for x in values)
-        has_end |= depends and name in NEEDS_POSITIVE and not values[0].is_positive
+        is_beyond, ends = any(x.is_beyond for x in values), any(x.ends for x in values)
+        says_finite = False
+        if name == "select_n" and (values[0].says_finite or not values[0].depends):
+            chosen = values[2:] if values[0].says_finite else values[1:]
+            is_beyond, ends = any(x.is_beyond for x in chosen), any(x.ends for x in chosen)
+        elif name in COMPARISONS:
+            says_finite = not ends and _says_finite(equation, values)
+            is_beyond = ends = False
+        elif name in ("max", "min"):
+            # An infinity is the neutral element of a maximum or a minimum.
+            is_beyond = all(x.is_beyond for x in values)
+        elif name not in jaxprs.SUMS.split():
+            is_beyond, ends = is_beyond and not depends, ends or (is_beyond and depends)
+        ends |= depends and name in NEEDS_POSITIVE and not values[0].is_positive
         for inner in () if name == SOLVER else jaxprs.programs_in(equation):
             num_inputs = len(getattr(inner, "jaxpr", inner).invars)
             inputs = values if len(values) == num_inputs else [Sign(depends)] * num_inputs
-            jaxprs.interpret(inner, inputs, rule, _sign, ENTERED)
+            results = jaxprs.interpret(inner, inputs, rule, _sign, ENTERED)
+            ends |= any(x.ends or (x.is_beyond and depends) for x in results)
         is_positive = (
             name in ALWAYS_POSITIVE
             or (name == "integer_pow" and equation.params["y"] % 2 == 0)
             or (name == "mul" and equation.invars[0] is equation.invars[1])
             or (name in KEEPS_POSITIVE.split() and all(x.is_positive for x in values))
         )
-        return [Sign(depends, is_positive)] * len(equation.outvars)
+        return [Sign(depends, is_positive, is_beyond, ends, says_finite)] * len(equation.outvars)
 
     inputs = [Sign(i < count) for i in range(len(program.jaxpr.invars))]
-    jaxprs.interpret(program, inputs, rule, _sign, ENTERED)
-    return has_end
+    return any(x.ends for x in jaxprs.interpret(program, inputs, rule, _sign, ENTERED))
+
+
+def _says_finite(equation: jaxprs.Equation, values: list[Sign]) -> bool:
+    """Return whether a condition holds wherever its numbers are finite."""
+    name, (first, *others) = equation.primitive.name, equation.invars
+    return (
+        name == "is_finite"
+        or (name == "eq" and others[0] is first)
+        or (name == "ne" and any(x.is_beyond for x in values))
+        or (name == "and" and all(x.says_finite for x in values))
+    )
 
 
 def _sign(constant: Any) -> Sign:

@@ -185,6 +185,12 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jnp.log(row) * t,
         lambda t, row: jax.nn.logsumexp(jnp.stack([t, row])),
         lambda t, row: -jnp.log(jnp.exp(t) + 1) - jnp.abs(t - row),
+        # What stands in for a number that is not finite, what data choose, what is not returned.
+        lambda t, row: jnp.where(jnp.isfinite(t), t * row, jnp.inf * (t > 0)),
+        lambda t, row: jnp.where((t == t) & (t != jnp.inf), -(t**2), -jnp.inf),
+        lambda t, row: jnp.where(row > 0, -((t - row) ** 2), -jnp.inf) + t,
+        lambda t, row: t * row + 0 * jnp.sum(jnp.where(t < row, jnp.inf, 0.0) > 0),
+        lambda t, row: (t * row, jnp.log(t))[0],
     ):
         assert can_end(ewsg.Posterior(smooth, flat), jnp.float32(0), Y) == (
             False,
@@ -195,6 +201,10 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jnp.log(t),
         lambda t, row: jnp.sqrt(t - row),
         lambda t, row: t**0.5,
+        lambda t, row: jnp.where(jnp.isfinite(jnp.log(t)), t * row, -jnp.inf),
+        lambda t, row: jnp.where(t > 0, jnp.where(row > 0, t, -jnp.inf), t),
+        lambda t, row: -INF * (t < row),
+        lambda t, row: jax.lax.cond(t < row, lambda: -jnp.inf, lambda: t),
     ):
         assert can_end(ewsg.Posterior(ends, flat), jnp.float32(0), Y) == (False, True)
 
