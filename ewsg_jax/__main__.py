@@ -40,7 +40,7 @@ from ewsg_jax.datasets._table import SOURCES
 REPRODUCE, EXPERIMENTS = "reproduce", "experiments"
 OF_MODEL = (
     *("model", "response", "drop", "keep", "categorical", "reference", "group"),
-    *("missing", "na", "decimal", "encoding"),
+    *("exposure", "missing", "na", "decimal", "encoding"),
     *("prior_scale", "noise_scale", "dispersion", "tolerance", "standardise", "intercept"),
 )
 """Options that say what posterior rows have, and how well it is to be known."""

@@ -24,32 +24,42 @@ class Prior:
     mean: Annotated[float, FINITE] = 0.0
 
 
-@dataclass(frozen=True)
-class PlanArguments:
-    """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is asked of a file's columns.
 
-    `checksum` is that of the rows; in a folder of results `data` is the name of the file alone.
     `every_column` says that no column of a table is left out by itself.
     """
 
-    data: str
-    model: Literal["logistic", "softmax", "linear", "poisson", "negative_binomial"]
     response: str = ""
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     group: str = ""
+    exposure: str = ""
     missing: Literal["", "drop", "indicator"] = ""
     na: tuple[str, ...] = ()
     decimal: Literal["", "point", "comma"] = ""
     encoding: str = ""
+    intercept: bool = True
+    every_column: bool = False
+
+
+@dataclass(frozen=True)
+class PlanArguments(Reading):
+    """`[plan]`: the arguments of `python -m ewsg_jax plan`, which `HELP` explains.
+
+    `checksum` is that of the rows; in a folder of results `data` is the name of the file alone.
+    """
+
+    data: str
+    model: Literal["logistic", "softmax", "linear", "poisson", "negative_binomial"]
     prior_scale: Positive = 1.0
     priors: dict[str, Prior] = dataclasses.field(default_factory=dict)
     noise_scale: Annotated[float, POSITIVE, FINITE] | None = None
     dispersion: Annotated[float, POSITIVE, FINITE] | None = None
     standardise: bool = True
-    intercept: bool = True
     tolerance: Annotated[float, BETWEEN_0_AND_1] = 0.05
     num_chains: Count = 8
     ess: Annotated[float, POSITIVE, FINITE] | None = None
@@ -57,4 +67,3 @@ class PlanArguments:
     seconds: Annotated[float, POSITIVE, FINITE] | None = None
     seed: Seed = 0
     checksum: str = ""
-    every_column: bool = False

@@ -6,6 +6,7 @@ and `y` (n,), and may have `feature_names`.
 
 import collections
 import contextlib
+import dataclasses
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -17,9 +18,10 @@ import numpy as np
 
 from ewsg_jax import datasets
 from ewsg_jax.base import checks
+from ewsg_jax.cli.arguments import Reading
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.cli.delimited import FileError, shown, table
-from ewsg_jax.cli.design import Feature, Groups, Reading, design
+from ewsg_jax.cli.design import Exposure, Feature, Groups, design
 from ewsg_jax.datasets import Dataset
 from ewsg_jax.datasets._dataset import INTERCEPT
 
@@ -40,6 +42,7 @@ class FileRows:
         response: what the response is called.
         first: the class of a response that is the reference; empty for the first in their order.
         groups: the groups, if they were asked for.
+        exposure: what counts are per one of, if that was asked for.
         words: what was done with each column, a line each.
         problems: what is wrong with the file, a sentence each.
     """
@@ -50,6 +53,7 @@ class FileRows:
     response: str = "y"
     first: str = ""
     groups: Groups | None = None
+    exposure: Exposure | None = None
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -58,13 +62,13 @@ def read(
     data: str, response: str = "", drop: Sequence[str] = (), dropped_by: str = "--drop"
 ) -> tuple[Dataset, np.ndarray]:
     """Return features and the response, as `rows` does, of a file without anything wrong."""
-    file_rows = rows(data, Reading(response, tuple(drop)), dropped_by=dropped_by)
+    file_rows = rows(data, Reading(response=response, drop=tuple(drop)), dropped_by)
     if file_rows.problems:
         raise FileError(data, file_rows.problems)
     return file_rows.dataset, file_rows.y
 
 
-def rows(data: str, reading: Reading, encoding: str = "", dropped_by: str = "--drop") -> FileRows:
+def rows(data: str, reading: Reading, dropped_by: str = "--drop") -> FileRows:
     """Return the rows of a file or a data set, by what was asked of its columns.
 
     The response of a table is the column of that name, by default the last.
@@ -76,12 +80,13 @@ def rows(data: str, reading: Reading, encoding: str = "", dropped_by: str = "--d
     path, source = Path(data), data
     kind = path.suffix.lower()
     if kind in TEXT_TABLES:
-        return _of_table(path, reading, encoding)
-    of_tables = reading._replace(drop=(), intercept=True)
-    for name, default in Reading._field_defaults.items():
-        if getattr(of_tables, name) != default:
+        return _of_table(path, reading)
+    for field in dataclasses.fields(Reading):
+        name = field.name
+        if name not in ("drop", "intercept") and getattr(reading, name) != field.default:
             raise ConfigError(
-                f"--{name} is for .csv and .tsv files, whose columns have names; got {data!r}"
+                f"--{name.replace('_', '-')} is for .csv and .tsv files, whose columns have names; "
+                f"got {data!r}"
             )
     if kind == ".npz":
         x, y, names = _npz(path)
@@ -118,8 +123,8 @@ def is_file(data: str) -> bool:
     return Path(data).suffix.lower() in SUFFIXES
 
 
-def _of_table(path: Path, reading: Reading, encoding: str) -> FileRows:
-    numeric = design(table(path, encoding), reading)
+def _of_table(path: Path, reading: Reading) -> FileRows:
+    numeric = design(table(path, reading.encoding), reading)
     if numeric.problems:
         # What a model says of the response is listed beside them; features are none yet.
         x, names = np.zeros((len(numeric.y), 1)), ("",)
@@ -128,8 +133,9 @@ def _of_table(path: Path, reading: Reading, encoding: str) -> FileRows:
         _check_names(path, names)
     numbers = numeric.y if numeric.y.dtype.kind == "f" else np.zeros(numeric.y.shape)
     dataset = Dataset(x, numbers, names, path.stem, path.name)
-    about = {name: getattr(numeric, name) for name in ("response", "first", "groups", "words")}
-    return FileRows(dataset, numeric.y, numeric.features, problems=numeric.problems, **about)
+    same = ("response", "first", "groups", "exposure", "words", "problems")
+    about = {name: getattr(numeric, name) for name in same}
+    return FileRows(dataset, numeric.y, numeric.features, **about)
 
 
 def _npz(path: Path) -> tuple[np.ndarray, np.ndarray, Sequence[str]]:

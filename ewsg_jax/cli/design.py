@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ewsg_jax.base import limits
+from ewsg_jax.cli.arguments import Reading
 from ewsg_jax.cli.cells import CellColumn, Mark, column, mark_of
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.cli.delimited import Table, among
@@ -23,22 +24,6 @@ ID_NAME = re.compile(r"(?i)(^|[\W_])(id|ids|nr|no|key|index|uuid|mrn)($|[\W_])|n
 """Names of columns whose cells are names of rows."""
 NO_VALUE = "missing"
 """What a level, or a feature, is called that says by 1 that the cell is missing."""
-
-
-class Reading(NamedTuple):
-    """What was asked of a file's columns: options of `plan` of the same names."""
-
-    response: str = ""
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    reference: tuple[str, ...] = ()
-    group: str = ""
-    missing: str = ""
-    na: tuple[str, ...] = ()
-    decimal: str = ""
-    intercept: bool = True
-    every_column: bool = False
 
 
 class Feature(NamedTuple):
@@ -67,6 +52,13 @@ class Groups(NamedTuple):
     names: tuple[str, ...]
 
 
+class Exposure(NamedTuple):
+    """What counts are per one of, such as days: the column's name, and its numbers, shape (n,)."""
+
+    name: str
+    numbers: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """The numbers of a file.
@@ -78,6 +70,7 @@ class Design:
         response: what the response is called.
         first: the class of the response that is the reference, if that was asked for or is clear.
         groups: the groups, if they were asked for.
+        exposure: what counts are per one of, if that was asked for.
         words: what was done with each column, a line each.
         problems: what is wrong, a sentence each; the arrays are then of no use.
     """
@@ -88,6 +81,7 @@ class Design:
     response: str
     first: str
     groups: Groups | None
+    exposure: Exposure | None
     words: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -126,6 +120,10 @@ def design(table: Table, reading: Reading) -> Design:
         words.append(f"{reading.group}: {len(levels):,} groups")
         if len(levels) < 2:
             problems.append(f"must have two groups or more in {reading.group!r}; it has one")
+    exposure = None
+    if reading.exposure:
+        exposure, wrong = _exposure(reading.exposure, columns.pop(reading.exposure, None))
+        problems += wrong
     x, features, said, wrong = _encoded(columns, reading, table.separator)
     words += said
     problems += wrong
@@ -144,7 +142,8 @@ def design(table: Table, reading: Reading) -> Design:
     first = references.get(response, "")
     if of_response is not None and of_response.kind == "text" and not first:
         first = of_response.levels[0]
-    return Design(x, y, features, response, first, groups, tuple(words), tuple(problems))
+    said = tuple(words), tuple(problems)
+    return Design(x, y, features, response, first, groups, exposure, *said)
 
 
 def _check_options(names: Sequence[str], response: str, reading: Reading) -> None:
@@ -152,12 +151,16 @@ def _check_options(names: Sequence[str], response: str, reading: Reading) -> Non
     for option in ("drop", "keep", "categorical"):
         for name in getattr(reading, option):
             among(f"--{option}", name, names)
-    if reading.group:
-        among("--group", reading.group, names)
-        if reading.group == response:
-            raise ConfigError(f"--group must be another column than the response; got {response!r}")
-        if reading.group in reading.drop:
-            raise ConfigError(f"--drop must leave the groups; got {reading.group!r}")
+    for option, what in (("group", "groups"), ("exposure", "exposure")):
+        name = getattr(reading, option)
+        if not name:
+            continue
+        among(f"--{option}", name, names)
+        if name == response or (option == "exposure" and name == reading.group):
+            taken = "response" if name == response else "groups"
+            raise ConfigError(f"--{option} must be another column than the {taken}; got {name!r}")
+        if name in reading.drop:
+            raise ConfigError(f"--drop must leave the {what}; got {name!r}")
     if response in reading.drop:
         raise ConfigError(f"--drop must leave the response; got {response!r}")
     for pair in reading.reference:
@@ -214,7 +217,7 @@ def _without_ids(
     """
     ids = []
     for name, one in columns.items():
-        if name in (response, reading.group, *reading.keep, *reading.categorical):
+        if name in (response, reading.group, reading.exposure, *reading.keep, *reading.categorical):
             continue
         known = one.values[~one.missing]
         few = limits.LINES_SHOWN
@@ -259,7 +262,10 @@ def _without_missing(
             ],
         )
     gone = np.zeros(len(next(iter(columns.values())).values), bool)
-    needed = count if reading.missing == "drop" else {response: 0} if response in count else {}
+    needed = [*count]
+    if reading.missing != "drop":
+        # Neither has a value that could stand for it.
+        needed = [name for name in count if name in (response, reading.exposure)]
     for name in needed:
         gone |= columns[name].missing
     said, problems = [], []
@@ -332,6 +338,19 @@ def _encoded(
     rows = len(next(iter(columns.values())).values) if columns else 0
     x = np.column_stack([*parts]).astype(float) if parts else np.zeros((rows, 0))
     return x, tuple(features), words, problems
+
+
+def _exposure(name: str, one: CellColumn | None) -> tuple[Exposure | None, list[str]]:
+    """Return an exposure, or what is wrong with its column."""
+    if one is None or one.kind != "number":
+        return None, [f"must have numbers in the exposure {name!r}"]
+    least = one.values[~one.missing].min()
+    if least <= 0:
+        return None, [
+            f"must have numbers above 0 in the exposure {name!r}; the smallest is {least:g}: "
+            "leave out rows in which nothing could be counted"
+        ]
+    return Exposure(name, one.values), []
 
 
 def _constant(one: CellColumn) -> str:

@@ -142,7 +142,23 @@ def title_of(meaning: Meaning) -> str:
         return f"log odds of {meaning.response} = {one} (against {reference})"
     if meaning.model == "softmax":
         return f"log odds of {meaning.response} (against {meaning.classes[0]})"
-    return f"{'log ' * bool(meaning.model in RATIOS)}mean of {meaning.response}"
+    return f"{'log ' * bool(meaning.model in RATIOS)}{mean_of(meaning)} of {outcome_of(meaning)}"
+
+
+def mean_of(meaning: Meaning) -> str:
+    """Return what is modelled of numbers."""
+    return "rate" if meaning.exposure else "mean"
+
+
+def outcome_of(meaning: Meaning) -> str:
+    """Return what the model is of."""
+    if meaning.model == "logistic":
+        return f"{meaning.response} = {meaning.classes[1]}"
+    return (
+        f"{meaning.response} per unit of {meaning.exposure}"
+        if meaning.exposure
+        else meaning.response
+    )
 
 
 def tables(estimated: TermEstimates, most: int = 30) -> list[str]:

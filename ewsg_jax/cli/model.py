@@ -64,8 +64,9 @@ def model_of(
     mean, scale = np.zeros(shape), np.full(shape, arguments.prior_scale)
     start = np.zeros(shape)
     if kind not in OWN_NAME and arguments.intercept:
-        start[-1] = mean[-1] = math.log(data.y.mean())
-        words += ", of the intercept around the log of the mean count"
+        start[-1] = mean[-1] = math.log(_rate(data, file_rows))
+        of = "overall rate" if file_rows.exposure else "mean count"
+        words += f", of the intercept around the log of the {of}"
     of_scale = 1.0
     if arguments.priors:
         names = {name: (i, ...) for i, name in enumerate(data.feature_names)}
@@ -92,7 +93,7 @@ def model_of(
     else:
         alpha = 0.0
         if kind == "negative_binomial":
-            alpha, said = _overdispersion(arguments, data, groups)
+            alpha, said = _overdispersion(arguments, data, file_rows)
             words += said
         posterior = count_regression(alpha)
     if groups is None and not arguments.priors and kind in OWN_NAME:
@@ -108,19 +109,28 @@ def model_of(
     precision = np.where(np.isinf(scale), 0.0, np.square(scale) ** -1.0)
     listed = tuple(mean.ravel().tolist()), tuple(precision.ravel().tolist())
     weight_prior = WeightPrior(*listed, num_groups, of_scale**-2.0)
-    is_linear = groups is None or _surely_differ(data, groups, len(classes))
+    is_linear = groups is None or _surely_differ(data, file_rows, len(classes))
     posterior = with_prior(posterior, weight_prior, f"{kind}_regression(…)", is_linear)
     return posterior, [words, *more], start
 
 
-def _surely_differ(data: Dataset, groups: Groups, num_classes: int) -> bool:
+def _rate(data: Dataset, file_rows: FileRows) -> float:
+    """Return the mean count, or the count per one of the exposure."""
+    exposure = file_rows.exposure
+    return float(data.y.mean() / (exposure.numbers.mean() if exposure else 1.0))
+
+
+def _surely_differ(data: Dataset, file_rows: FileRows, num_classes: int) -> bool:
     """Return whether groups differ so much that no draw has them equal, by least squares.
 
     The sum of squares between the groups, in variances within them, is that of χ² with a degree of
     freedom for each group if they are equal. Beyond five times that and 50, e⁻²⁵ is left of the
     posterior there.
     """
-    y = data.y.astype(float)
+    y, groups, exposure = data.y.astype(float), file_rows.groups, file_rows.exposure
+    assert groups is not None
+    if exposure:
+        y = y - _rate(data, file_rows) * exposure.numbers
     responses = [y == k for k in range(num_classes)] if num_classes else [y]
     size = np.bincount(groups.numbers)
     for response in responses:
@@ -178,16 +188,17 @@ def _set_priors(
 
 
 def _overdispersion(
-    arguments: PlanArguments, data: Dataset, groups: Groups | None
+    arguments: PlanArguments, data: Dataset, file_rows: FileRows
 ) -> tuple[float, str]:
     """Return the overdispersion of counts, and where it is from."""
     if arguments.dispersion is not None:
         return arguments.dispersion, f"; overdispersion {arguments.dispersion:.4g}, as given"
-    x = data.x
+    x, groups, exposure = data.x, file_rows.groups, file_rows.exposure
     if groups is not None:
         x = np.column_stack([x, np.eye(len(groups.names))[groups.numbers]])
     scale = min(arguments.prior_scale, 1e3)
-    alpha = overdispersion(x.astype(float), data.y.astype(float), scale**-2.0)
+    offset = np.log(_rate(data, file_rows) * exposure.numbers) if exposure else 0.0
+    alpha = overdispersion(x.astype(float), data.y.astype(float), scale**-2.0, offset)
     if not alpha:
         return 0.0, "; no overdispersion, by maximum likelihood: counts vary as Poisson's"
     return (

@@ -12,7 +12,15 @@ import numpy as np
 
 from ewsg_jax.base import limits
 from ewsg_jax.cli.console import Exit
-from ewsg_jax.cli.estimates import TermEstimates, estimates, in_words, of_ratio, title_of
+from ewsg_jax.cli.estimates import (
+    TermEstimates,
+    estimates,
+    in_words,
+    mean_of,
+    of_ratio,
+    outcome_of,
+    title_of,
+)
 from ewsg_jax.cli.figures import IntervalLine, intervals
 from ewsg_jax.cli.plan import Job, Result
 from ewsg_jax.draws.coordinates import with_digits
@@ -38,7 +46,7 @@ def page(job: Job, result: Result) -> str:
     problem, samples = job.problem, result.samples
     estimated = estimates(problem, np.asarray(samples.finite_draws))
     meaning = estimated.meaning
-    heading = f"What goes with {_outcome(estimated)}"
+    heading = f"What goes with {outcome_of(meaning)}"
     rows = problem.train["y"].shape[0]
     body = [
         f"<h1>{escape(heading)}</h1>",
@@ -70,13 +78,6 @@ def page(job: Job, result: Result) -> str:
         '</title><meta name="viewport" content="width=device-width"><style>'
         f"{STYLE}</style></head><body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
-
-
-def _outcome(estimated: TermEstimates) -> str:
-    meaning = estimated.meaning
-    if meaning.model == "logistic":
-        return f"{meaning.response} = {meaning.classes[1]}"
-    return meaning.response
 
 
 def _verdict(result: Result) -> str:
@@ -120,19 +121,19 @@ def _sentences(estimated: TermEstimates) -> list[str]:
 
 
 def _sentence(estimated: TermEstimates, i: int) -> str:
-    times = _step(estimated, i)
+    times, outcome = _step(estimated, i), escape(outcome_of(estimated.meaning))
     sd, above = times * estimated.summary.sd[i], estimated.summary.mean[i] > 0
     if estimated.ratio:
         middle, low, high = _ratios(estimated, i, times)
-        what = "odds" if estimated.ratio == "odds ratio" else "mean"
-        says = f"multiplies the {what} of {escape(_outcome(estimated))} by {middle}"
+        what = "odds" if estimated.ratio == "odds ratio" else mean_of(estimated.meaning)
+        says = f"multiplies the {what} of {outcome} by {middle}"
         none = "1"
     else:
         middle, low, high = (
             with_digits(end, sd)
             for end in (times * estimated.median(i), *estimated.interval(i, 95, times))
         )
-        says, none = f"changes the mean of {escape(_outcome(estimated))} by {middle}", "0"
+        says, none = f"changes the mean of {outcome} by {middle}", "0"
     probability = estimated.positive[i] if above else 1 - estimated.positive[i]
     sign = f"{'more' if above else 'less'} than {none}: {in_words(float(probability))}"
     return (
@@ -186,7 +187,8 @@ def _figure(estimated: TermEstimates) -> list[str]:
 
 def _axis(estimated: TermEstimates) -> str:
     if estimated.ratio:
-        of = title_of(estimated.meaning).removeprefix("log odds of ").removeprefix("log mean of ")
+        of = title_of(estimated.meaning).removeprefix("log odds of ")
+        of = of.removeprefix(f"log {mean_of(estimated.meaning)} of ")
         return f"{estimated.ratio} of {of}"
     return f"change of the {title_of(estimated.meaning)}"
 

@@ -43,6 +43,8 @@ HELP = {
     "categorical": "take the numbers of a column as levels; may be repeated",
     "reference": "COLUMN=LEVEL: what its other levels are compared with; may be repeated",
     "group": "a column of groups, each with an intercept of its own, whose sd is found too",
+    "exposure": "of counts: a column of what they were counted in, such as days or people; what is "
+    "modelled is the rate per unit of it",
     "missing": "rows with missing cells are left out (drop), or cells are filled and marked "
     "(indicator); default: they are an error",
     "na": "what stands for a missing cell, in addition to NA, N/A, NaN, null, ., -, ? and nothing; "

@@ -18,10 +18,11 @@ from ewsg_jax.base.typing import Array, Data, Key, Position
 from ewsg_jax.cli import data_file
 from ewsg_jax.cli.arguments import PlanArguments
 from ewsg_jax.cli.config import Config, ConfigError
+from ewsg_jax.cli.counts import LOG_EXPOSURE
 from ewsg_jax.cli.data_file import FileRows
 from ewsg_jax.cli.delimited import FileError, is_number
-from ewsg_jax.cli.design import Feature, Groups, Reading
-from ewsg_jax.cli.model import Units, model_of
+from ewsg_jax.cli.design import Feature, Groups
+from ewsg_jax.cli.model import OWN_NAME, Units, model_of
 from ewsg_jax.cli.weights import GROUP
 from ewsg_jax.datasets import split, standardisation
 from ewsg_jax.datasets._table import checksum
@@ -50,6 +51,7 @@ class Meaning(NamedTuple):
         spread: the standard deviation of each feature in its units; NaN for a level.
         groups: what the groups are called, and each of them; None without groups.
         words: what was done with each column of the file.
+        exposure: what counts are per one of; empty if there is no such column.
     """
 
     model: str
@@ -59,6 +61,7 @@ class Meaning(NamedTuple):
     spread: tuple[float, ...]
     groups: tuple[str, tuple[str, ...]] | None
     words: tuple[str, ...]
+    exposure: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,9 +105,7 @@ def of_config(config: Config) -> Regression:
         prior_scale=config.model.prior_scale,
         intercept=data_table.intercept,
     )
-    file_rows = data_file.rows(
-        data_table.name, Reading(drop=data_table.drop_columns), dropped_by="data.drop_columns"
-    )
+    file_rows = data_file.rows(data_table.name, arguments, dropped_by="data.drop_columns")
     problem = _prepared(arguments, file_rows, data_table.test_fraction, data_table.split_seed)
     words = [*problem.description]
     mode, inverse_mass, start = None, None, problem.start
@@ -160,8 +161,12 @@ def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is for --model {model}; got --model {arguments.model}"
             )
-    reading = Reading(**{name: getattr(arguments, name) for name in Reading._fields})
-    file_rows = data_file.rows(arguments.data, reading, arguments.encoding)
+    if arguments.exposure and arguments.model in OWN_NAME:
+        raise ConfigError(
+            "--exposure is for counts, --model poisson or negative_binomial; got --model "
+            f"{arguments.model}"
+        )
+    file_rows = data_file.rows(arguments.data, arguments)
     problems = [*file_rows.problems]
     try:
         _response(arguments, file_rows)
@@ -177,6 +182,8 @@ def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
         codes = np.unique(codes, return_inverse=True)[1]
     if file_rows.groups is not None:
         codes = np.stack([codes, file_rows.groups.numbers])
+    if file_rows.exposure is not None:
+        codes = np.vstack([codes, file_rows.exposure.numbers])
     rows_checksum = checksum(file_rows.dataset.x, codes, (None, None))
     if arguments.checksum not in ("", rows_checksum):
         raise ConfigError(f"{arguments.data} has changed since the run: its rows are others")
@@ -189,7 +196,7 @@ def _prepared(
 ) -> Regression:
     """Return the posterior of these rows, or of those that are not held out."""
     numbers, classes, response = _response(arguments, file_rows)
-    dataset, groups = file_rows.dataset, file_rows.groups
+    dataset, groups, exposure = file_rows.dataset, file_rows.groups, file_rows.exposure
     train = dataclasses.replace(dataset, y=numbers)
     without = f", without {', '.join(arguments.drop)}" if arguments.drop else ""
     words = [
@@ -242,6 +249,8 @@ def _prepared(
         rows = [part | {"y": part["y"].astype(np.int32)} for part in rows]
     if of_groups is not None:
         rows = [part | {GROUP: of_groups.astype(np.int32)} for part in rows]
+    if exposure is not None:
+        rows = [part | {LOG_EXPOSURE: np.log(exposure.numbers)} for part in rows]
     rows = jax.tree.map(jnp.asarray, rows)
     return Regression(
         posterior=posterior,
@@ -259,6 +268,7 @@ def _prepared(
             tuple(spread.tolist()),
             None if groups is None else (groups.name, groups.names),
             file_rows.words,
+            exposure.name if exposure else "",
         ),
     )
 
@@ -325,4 +335,5 @@ def _response(
             f"the response of {arguments.data} must hold counts, some above 0, for --model {model};"
             " all are 0"
         )
-    return y.astype(float), (), "the response is a count"
+    per = f"; its rate is per unit of {of.name}" if (of := file_rows.exposure) else ""
+    return y.astype(float), (), f"the response is a count{per}"

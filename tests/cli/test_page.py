@@ -23,9 +23,10 @@ OURS = ("kernel", "BAOAB", "ESS", "R-hat", "posterior", "chain", "gradient", "ew
 """Words of samplers and of this library, which a colleague need not know."""
 
 
-def meaning(model="logistic", classes=("no", "yes"), groups=None):
+def meaning(model="logistic", classes=("no", "yes"), groups=None, exposure=""):
     features = (Feature("age", "age"), Feature("sex[<m>]", "sex", "<m>", "f"))
-    return Meaning(model, "died", classes, features, (12.34, np.nan), groups, ("sex: levels",))
+    spread = (12.34, np.nan)
+    return Meaning(model, "died", classes, features, spread, groups, ("sex: levels",), exposure)
 
 
 def problem(of):
@@ -159,6 +160,17 @@ def test_pages_of_other_models(model):
     assert {"linear": "changes the mean of died", "poisson": "multiplies the mean of died"}.get(
         model, "Whether these raise"
     ) in words
+
+
+def test_a_page_of_rates():
+    words = above_the_fold(of_run(meaning("poisson", (), exposure="days"), draws_of(3)))
+    assert words.startswith("What goes with died per unit of days")
+    assert "multiplies the rate of died per unit of days by" in words
+    assert "rate ratio of died per unit of days" in words
+    lines = estimates.tables(
+        estimates.estimates(problem(meaning("poisson", (), None, "days")), draws_of(3))
+    )
+    assert "adds to the log rate of died per unit of days; in" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,52 @@ def test_groups_have_the_density_that_is_written(tmp_path, model):
     np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("group", ["", "site"])
+@pytest.mark.parametrize("model", ["poisson", "negative_binomial"])
+def test_counts_of_an_exposure_have_its_rates(tmp_path, model, group):
+    """Differences of the potential, by scipy's densities of counts of mean exposure × rate."""
+    lines, x, site, _, count = people()
+    days = np.random.default_rng(2).gamma(2.0, 60.0, len(count))
+    rest = zip(lines[1:], days.tolist(), strict=True)
+    lines = [f"{lines[0]},days", *(f"{line},{day!r}" for line, day in rest)]
+    asked = {"response": "count", "drop": ["cost"], "exposure": "days", "group": group}
+    if model == "negative_binomial":
+        asked["dispersion"] = 0.3
+    if not group:
+        asked["drop"] = ["cost", "site"]
+    _, problem = regression(tmp_path, lines, model=model, **asked)
+    assert problem.names[:4] == ("size", "dose", "sex[m]", "intercept")
+    rate = np.log(count.sum() / days.sum())
+    assert float(problem.start[3]) == pytest.approx(rate, rel=1e-6)
+
+    def potential(position):
+        weights = position[:4]
+        original = problem.original.of(position[None, None])[0, 0]
+        log_mean = x @ original[:3] + original[3] + np.log(days)
+        log_prior = stats.norm.logpdf(weights, [0, 0, 0, rate], 1.0).sum()
+        if group:
+            log_mean += original[5:][site]
+            log_scale = position[4]
+            log_prior += stats.norm.logpdf(position[5:], 0, np.exp(log_scale)).sum()
+            log_prior += stats.norm.logpdf(np.exp(log_scale)) + log_scale
+        if model == "poisson":
+            return -log_prior - stats.poisson.logpmf(count, np.exp(log_mean)).sum()
+        r, mean = 1 / 0.3, np.exp(log_mean)
+        return -log_prior - stats.nbinom.logpmf(count, r, r / (r + mean)).sum()
+
+    step = 0.3 * np.random.default_rng(1).normal(size=(2, *problem.start.shape))
+    a, b = np.asarray(problem.start, float) + step
+    with jax.enable_x64(True):
+        data = jax.tree.map(
+            lambda v: jnp.asarray(np.asarray(v, float if v.dtype == "f" else int)), problem.train
+        )
+        ours = [float(problem.posterior.potential(jnp.asarray(p), data)) for p in (a, b)]
+        slope = jax.grad(problem.posterior.potential)(jnp.asarray(a), data)
+        by_hand = problem.posterior.gradient(jnp.asarray(a), data)
+    assert ours[0] - ours[1] == pytest.approx(potential(a) - potential(b), rel=1e-5)
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
+
+
 def test_groups_have_one_density_in_both_forms():
     """With linear predictors, for groups that surely differ; and without."""
     prior = WeightPrior((0.0, 1.0), (1.0, 4.0), 3, 2.0)
@@ -187,17 +233,20 @@ def test_counts(alpha):
     np.testing.assert_allclose(CountResidual(alpha)(eta, rows), slopes, rtol=2e-4, atol=1e-5)
 
 
-def test_overdispersion_is_that_of_largest_likelihood():
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_overdispersion_is_that_of_largest_likelihood(spread):
+    """Without an offset, and with one that varies from row to row."""
     generator = np.random.default_rng(0)
     x = np.column_stack([generator.normal(size=2_000), np.ones(2_000)])
-    y = generator.poisson(generator.gamma(1 / 0.4, 0.4 * np.exp(0.5 * x[:, 0] + 1)))
+    offset = spread * generator.normal(size=2_000)
+    y = generator.poisson(generator.gamma(1 / 0.4, 0.4 * np.exp(0.5 * x[:, 0] + 1 + offset)))
 
     def potential(p):
-        r, mean = np.exp(-p[2]), np.exp(x @ p[:2])
+        r, mean = np.exp(-p[2]), np.exp(x @ p[:2] + offset)
         return -stats.nbinom.logpmf(y, r, r / (r + mean)).sum()
 
     best = optimize.minimize(potential, np.zeros(3), method="BFGS")
-    assert overdispersion(x, y, 0.0) == pytest.approx(np.exp(best.x[2]), rel=1e-3)
+    assert overdispersion(x, y, 0.0, offset) == pytest.approx(np.exp(best.x[2]), rel=1e-3)
     # Counts that vary no more than Poisson's have none.
     assert overdispersion(x, np.tile([1.0, 2.0], 1_000), 0.0) == 0.0
 

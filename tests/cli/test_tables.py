@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ewsg_jax.cli import cells, data_file
+from ewsg_jax.cli.arguments import Reading
 from ewsg_jax.cli.delimited import FileError
-from ewsg_jax.cli.design import Reading
 
 SMALL = """ward,age,seen,smoker,died
 B,30,2024-01-03,Yes,no
@@ -20,11 +20,11 @@ A,71,2024-01-09,Yes,yes
 """
 
 
-def rows(folder, text, suffix=".csv", encoding="", **asked):
+def rows(folder, text, suffix=".csv", **asked):
     """The rows of a text."""
     path = folder / f"rows{suffix}"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return data_file.rows(str(path), Reading(**asked), encoding)
+    return data_file.rows(str(path), Reading(**asked))
 
 
 def names(found):
@@ -137,6 +137,11 @@ def test_missing_cells_by_their_policy(tmp_path):
     by_hand = [[1, 0, 0, 0], [4, 1, 1, 0], [3, 0, 0, 1], [8, 0, 1, 0], [4, 0, 0, 0]]
     np.testing.assert_array_equal(found.dataset.x, by_hand)
     assert "1 rows with missing cells left out (y 1)" in found.words
+    # No mean stands for an exposure.
+    found = rows(tmp_path, "a,days,y\n1,30,0\n2,,1\n5,60,2\n", exposure="days", missing="indicator")
+    assert names(found) == ["a"]
+    assert found.exposure.numbers.tolist() == [30, 60]
+    assert "1 rows with missing cells left out (days 1)" in found.words
     # `none` may be a level, and -9 is missing if that is said.
     found = rows(tmp_path, "a,kind,y\n-9,none,0\n2,x,1\n3,x,0\n", na=("-9",), missing="drop")
     assert found.dataset.x.tolist() == [[2], [3]]

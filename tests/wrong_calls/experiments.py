@@ -62,6 +62,7 @@ def into_a_file(folder: Path) -> Any:
 PLAN = ["plan", "none.csv", "--model", "logistic"]
 CHECK = ["check", "some"]
 NOISE = ["--noise-scale", "2"]
+EXPOSED = ["--model", "poisson", "--exposure"]
 ROWS = "a,b,y\n1,2,0\n2,1,1\n3,3,0\n"
 
 
@@ -175,6 +176,14 @@ WRONG["main plan"] |= {
     "exit --group | 'c' | one of 'a', 'b', 'y'": planned(ROWS, "--group", "c"),
     "exit --group | 'y' | another column": planned(ROWS, "--group", "y"),
     "exit --drop | 'b' | leave the groups": planned(ROWS, "--group", "b", "--drop", "b"),
+    "exit --exposure | logistic | poisson": planned(ROWS, "--exposure", "b"),
+    "exit --exposure | 'y' | than the response": planned(ROWS, *EXPOSED, "y"),
+    "exit --exposure | 'b' | than the groups": planned(ROWS, *EXPOSED, "b", "--group", "b"),
+    "exit --drop | 'b' | leave the exposure": planned(ROWS, *EXPOSED, "b", "--drop", "b"),
+    "exit exposure 'b' | smallest is 0 | above 0": planned(
+        ROWS.replace("2,1,1", "2,0,1"), *EXPOSED, "b"
+    ),
+    "exit exposure 'b' | in the | numbers": planned(ROWS.replace("2,1,1", "2,x,1"), *EXPOSED, "b"),
     "exit --reference | 'a' | COLUMN=LEVEL": planned(ROWS, "--reference", "a"),
     "exit --reference | 'z' | a level of 'b'": planned(
         ROWS, "--categorical", "b", "--reference", "b=z"
