@@ -67,7 +67,7 @@ class Streamed(GradientEstimator[P]):
         """Return the data in what a loader yields, with arrays as leaves.
 
         Raises:
-            ValueError: `unpack` fails on it.
+            ValueError: `unpack` fails on it, or it holds tensors that NumPy does not read.
         """
         if self.unpack is not None:
             try:
@@ -176,4 +176,12 @@ def _as_array(leaf: Any) -> Any:
     """Return a tensor of another library as an array of NumPy."""
     if isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
         return leaf
-    return np.asarray(leaf) if hasattr(leaf, "__array__") else leaf
+    if not hasattr(leaf, "__array__"):
+        return leaf
+    try:
+        return np.asarray(leaf)
+    except Exception as error:
+        raise ValueError(
+            "a batch must hold arrays, or tensors that NumPy reads, which unpack may make of "
+            f"others; got {type(leaf).__name__}: {checks.reason(error)}"
+        ) from error

@@ -31,7 +31,8 @@ class BatchWindows(Windows):
         # The step that the next batch is for.
         self._next = first_step
         self._window: Given | None = None
-        self._first = self._count = 0
+        self._batches: list[Data] = []
+        self._first = 0
         self._left_over: Data | None = None
         self._error: Exception | None = None
         batch_bytes = max(1, pytrees.num_bytes(loader.first))
@@ -44,7 +45,7 @@ class BatchWindows(Windows):
         Raises:
             OSError, ValueError: there is no batch for it, or a wrong one.
         """
-        if self._window is None or step >= self._first + self._count:
+        if self._window is None or step >= self._first + len(self._batches):
             self._advance_to(step)
         assert self._window is not None
         return self._window
@@ -63,15 +64,15 @@ class BatchWindows(Windows):
         except Exception as error:
             self._error = self._error or error
             return 1
-        return self._first + self._count - step
+        return self._first + len(self._batches) - step
 
     def close(self) -> None:
-        self._window = self._left_over = None
+        self._window, self._left_over, self._batches = None, None, []
 
     def look(self, look: Callable[[Given], None]) -> None:
         super().look(look)
         if self._window is not None:
-            look(self._window)
+            self._take(self._first, self._batches)
 
     def _advance_to(self, step: int) -> None:
         """Read the window whose first batch is that of a step."""
@@ -92,18 +93,23 @@ class BatchWindows(Windows):
             batches.append(batch)
             if _size(batch) < self._loader.batch_size:
                 break
-        window = self._of(batches) if batches else None
+        self._take(step, batches)
+
+    def _take(self, step: int, batches: list[Data]) -> None:
+        """Make a window of batches, up to one that is wrong, whose first is that of a step."""
+        window = self._of(step, batches) if batches else None
         if window is not None and (wrong := self.first_wrong(window)) is not None:
             row, error = wrong
             number, of_batch = divmod(row, window.batch_size)
-            batches, window = batches[:number], self._of(batches[:number]) if number else None
+            batches = batches[:number]
+            window = self._of(step, batches) if batches else None
             where = f"row {of_batch:,} of the batch of step {step + number + 1:,}"
             self._error = ValueError(f"{where}: {error}")
         if window is None:
             error, self._error = self._error, None
             assert error is not None
             raise error
-        self._first, self._count = step, len(batches)
+        self._first, self._batches = step, batches
         self._next, self._window = step + len(batches), window
 
     def _read(self) -> Data:
@@ -113,14 +119,14 @@ class BatchWindows(Windows):
             source.check_finite(batch, lambda row: f"row {row:,} {where}")
         return batch
 
-    def _of(self, batches: list[Data]) -> Given:
+    def _of(self, step: int, batches: list[Data]) -> Given:
         """Return a window of batches, filled up to one length by copies that no step has."""
         size = _size(batches[0])
         # One program serves all windows of batches of the first one's size.
         count = self._most if size == self._loader.batch_size else 1
         filled = [batches[i % len(batches)] for i in range(count)]
         rows = jax.device_put(jax.tree.map(lambda *x: np.concatenate(x), *filled))
-        first = np.full(size * count, self._next, np.int32)
+        first = np.full(size * count, step, np.int32)
         return self._loader.view(rows, size, jnp.asarray(first))
 
 

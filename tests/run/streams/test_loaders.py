@@ -317,6 +317,18 @@ def test_a_batch_that_is_wrong_ends_the_run(x64, text):
         np.testing.assert_allclose(samples.draws, whole, rtol=1e-9)
 
 
+class Attached(Tensor):
+    """A tensor that is part of a computation."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on a tensor that requires grad")
+
+
+def test_tensors_that_no_array_is_made_of_are_said():
+    with pytest.raises(ValueError, match=r"unpack may make .* got Attached: .* requires grad"):
+        ewsg.sample(KEY, kernel_of(19), jnp.zeros(2), None, 3, batches=[Attached(FEW[:4])])
+
+
 def test_labels_out_of_range_end_the_run():
     model = ewsg.models.softmax_regression()
     estimator = ewsg.gradients.streamed(model, num_data=19)
@@ -332,6 +344,13 @@ def test_labels_out_of_range_end_the_run():
     with pytest.warns(RuntimeWarning, match="6 steps .* row 3 of the batch of step 7: .* whole"):
         samples = ewsg.sample(KEY, kernel, jnp.zeros((2, 3)), None, 30, batches=batches())
     assert samples.num_steps == 6
+    # Also within the first window, whose batches are read before the model is asked.
+    good = {"x": FEW[:4], "y": np.arange(4) % 3}
+    with pytest.warns(RuntimeWarning, match="2 steps .* row 3 of the batch of step 3: .* whole"):
+        samples = ewsg.sample(
+            KEY, kernel, jnp.zeros((2, 3)), None, 30, batches=iter([good, good, wrong, good])
+        )
+    assert samples.num_steps == 2
     first = itertools.chain([wrong], forever(Loader(rows, 4)))
     with pytest.raises(ValueError, match="whole numbers from 0 to 2"):
         ewsg.sample(KEY, kernel, jnp.zeros((2, 3)), None, 30, batches=first)
