@@ -73,6 +73,7 @@ copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 toc_object_entries_show_parents = "hide"
+add_function_parentheses = False
 suppress_warnings = ["mystnb.mime_priority"]
 
 html_theme = "sphinx_book_theme"
@@ -143,6 +144,8 @@ def _fields(node: ast.ClassDef) -> str:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         annotation, default = qualified(field.annotation), field.value
+        if annotation.startswith("ClassVar"):
+            continue
         if annotation == "KW_ONLY":
             arguments.append("*")
         if field.target.id.startswith("_"):

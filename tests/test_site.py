@@ -116,6 +116,11 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
         ("LLC", "docs/learning_coefficient"),
         ("devinterp", "docs/learning_coefficient"),
         ("BlackJAX", "notebooks/from_blackjax"),
+        ("BNN", "docs/networks"),
+        ("SWAG", "docs/recipes"),
+        ("cyclical", "docs/recipes"),
+        ("microcanonical", "docs/recipes"),
+        ("MCLMC", "docs/recipes"),
     ],
 )
 def test_the_search_knows_the_words_of_other_libraries(site: Path, words: str, page: str) -> None:
