@@ -126,7 +126,12 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    key: Key, draws: PyTree, problem: Regression, tolerance: float, **options: Any
+    key: Key,
+    draws: PyTree,
+    problem: Regression,
+    tolerance: float,
+    every_draw: bool = False,
+    **options: Any,
 ) -> Judgement:
     """Judge draws: what `ewsg_jax.sample` returned, or a pytree of arrays (chain, draw, …).
 
@@ -135,6 +140,7 @@ def judge(
         draws: a run, or positions with the leading axes (chain, draw).
         problem: the regression whose posterior the draws should have.
         tolerance: relative error of a standard deviation that is tolerated.
+        every_draw: whether all draws are used if a part of them does not show that they are right.
         **options: other arguments of `ewsg_jax.check`.
 
     Raises:
@@ -150,6 +156,9 @@ def judge(
         return Judgement(Exit.DOUBTFUL, few)
     options |= {"tolerance": tolerance, "names": problem.names}
     report = ewsg.check(key, draws, problem.posterior, problem.train, **options)
+    if every_draw and report.outcome != "right":
+        options |= {"max_draws": leaf.shape[0] * leaf.shape[1]}
+        report = ewsg.check(key, draws, problem.posterior, problem.train, **options)
     # The verdict on draws that are right begins with that word.
     verdict = report.verdict.removeprefix("right")
     words = f"{report.outcome.upper()}{'' if verdict.startswith(' ') else ': '}{verdict}"

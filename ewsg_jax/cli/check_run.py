@@ -64,6 +64,8 @@ def check(
     for name in written.runs if label is None else [label]:
         draws, number, shared, temperature = written.runs[name]
         options = {"max_draws": max_draws, "shared_minibatch": shared, "temperature": temperature}
+        # As plan judges its run.
+        options["every_draw"] = name == NAME and max_draws is None
         key = keys_of(written.seed, number)[2]
         with console.under_way(f"checking {name}"):
             try:

@@ -193,7 +193,10 @@ def tables(estimated: TermEstimates, most: int = 30) -> list[str]:
             rows = [
                 [
                     estimated.terms[i].name,
-                    *map(of_ratio, np.exp([estimated.median(i), *_ends(estimated, i)]).tolist()),
+                    *(
+                        of_ratio(float(np.exp(end)), summary.sd[i])
+                        for end in [estimated.median(i), *_ends(estimated, i)]
+                    ),
                     _compares(estimated.terms[i]),
                 ]
                 for i in ratios
@@ -213,12 +216,14 @@ def _ends(estimated: TermEstimates, i: int) -> list[float]:
     return [low, *estimated.interval(i, 90), high]
 
 
-def of_ratio(ratio: float) -> str:
-    """Return a ratio in four digits, or as many as show that it is not 1."""
-    if abs(ratio - 1) < 1e-2 and ratio != 1:
-        digits = int(np.clip(np.ceil(-np.log10(abs(ratio - 1))) + 3, 4, 12))
-        return f"{ratio:.{digits - 1}f}"
-    return f"{ratio:.4g}"
+def of_ratio(ratio: float, sd: float) -> str:
+    """Return a ratio in four digits, or enough to see a tenth of the standard deviation of its
+    logarithm, and on which side of 1 it is.
+    """
+    text = with_digits(ratio, ratio * sd)
+    if float(text) != 1 or ratio == 1:
+        return text
+    return f"{ratio:.{int(np.ceil(-np.log10(abs(ratio - 1)))) + 1}f}"
 
 
 def _compares(term: Term) -> str:

@@ -27,7 +27,8 @@ def intervals(lines: Sequence[IntervalLine], axis: str, title: str, is_ratio: bo
         is_ratio: whether numbers at the axis are e to the power of what is drawn.
     """
     # Pixels: the height of a line, and widths beside the axis and of all.
-    row, left, right, width = 22, 300, 60, 900
+    row, right, width, most_letters = 22, 60, 900, 55
+    left = 30 + 7 * min(most_letters, max(len(line.label) for line in lines))
     bottom = row * (len(lines) + 1)
     low = min(0.0, *(line.outer[0] for line in lines))
     high = max(0.0, *(line.outer[1] for line in lines))
@@ -51,7 +52,9 @@ def intervals(lines: Sequence[IntervalLine], axis: str, title: str, is_ratio: bo
     parts.append(f'<line class="none" x1="{at}" x2="{at}" y1="{row // 2}" y2="{bottom}"/>')
     for i, line in enumerate(lines, 1):
         y = row * i
-        label = line.label if len(line.label) <= 38 else f"{line.label[:37]}…"
+        label = line.label
+        if len(label) > most_letters:
+            label = f"{label[: most_letters - 1]}…"
         parts.append(
             f'<text class="label" x="{left - 10}" y="{y + 4}">{escape(label)}</text>'
             f'<line class="outer" x1="{across(line.outer[0])}" x2="{across(line.outer[1])}" '

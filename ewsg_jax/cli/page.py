@@ -115,17 +115,20 @@ def _sentences(estimated: TermEstimates) -> list[str]:
         more = f" and {len(unclear) - 12} more" if len(unclear) > 12 else ""
         said.append(
             f"Whether these raise or lower it is not clear (their 95 % intervals hold "
-            f"{'1' if estimated.ratio else '0'}): {', '.join(unclear[:12])}{more}."
+            f"{'1' if estimated.ratio else '0'}): {'; '.join(unclear[:12])}{more}."
         )
     return said
 
 
 def _sentence(estimated: TermEstimates, i: int) -> str:
-    times, outcome = _step(estimated, i), escape(outcome_of(estimated.meaning))
+    times, meaning = _step(estimated, i), estimated.meaning
+    outcome = escape(outcome_of(meaning))
+    if class_of := _class(estimated, i):
+        outcome += escape(f" = {class_of} (against {meaning.classes[0]})")
     sd, above = times * estimated.summary.sd[i], estimated.summary.mean[i] > 0
     if estimated.ratio:
         middle, low, high = _ratios(estimated, i, times)
-        what = "odds" if estimated.ratio == "odds ratio" else mean_of(estimated.meaning)
+        what = "odds" if estimated.ratio == "odds ratio" else mean_of(meaning)
         says = f"multiplies the {what} of {outcome} by {middle}"
         none = "1"
     else:
@@ -135,17 +138,14 @@ def _sentence(estimated: TermEstimates, i: int) -> str:
         )
         says, none = f"changes the mean of {outcome} by {middle}", "0"
     probability = estimated.positive[i] if above else 1 - estimated.positive[i]
-    sign = f"{'more' if above else 'less'} than {none}: {in_words(float(probability))}"
-    return (
-        f"<b>{escape(_label(estimated, i))}</b> {says} (95 % interval {low} to {high}; probability "
-        f"of {sign})."
-    )
+    sign = f"{'above' if above else 'below'} {none} with probability {in_words(float(probability))}"
+    return f"<b>{escape(_label(estimated, i))}</b> {says} (95 % interval {low} to {high}; {sign})."
 
 
 def _ratios(estimated: TermEstimates, i: int, times: float = 1.0, percent: int = 95) -> list[str]:
     ends = [times * estimated.median(i), *estimated.interval(i, percent, times)]
     with np.errstate(over="ignore"):
-        return [of_ratio(float(np.exp(end))) for end in ends]
+        return [of_ratio(float(np.exp(end)), times * estimated.summary.sd[i]) for end in ends]
 
 
 def _step(estimated: TermEstimates, i: int) -> float:
@@ -158,14 +158,19 @@ def _step(estimated: TermEstimates, i: int) -> float:
 
 def _label(estimated: TermEstimates, i: int) -> str:
     term, meaning = estimated.terms[i], estimated.meaning
-    against = f": {term.against}" if term.against else ""
     if term.kind != "feature":
         return term.name
     feature = meaning.features[i // max(1, len(meaning.classes) - 1)]
     if feature.level:
-        return f"{feature.column} {feature.level}, not {feature.reference}{against}"
+        return f"{feature.column} {feature.level}, not {feature.reference}"
     unit = f" {feature.unit}s" * bool(feature.unit)
-    return f"{feature.column}, {_step(estimated, i):,.6g}{unit} more{against}"
+    return f"{feature.column}, {_step(estimated, i):,.6g}{unit} more"
+
+
+def _class(estimated: TermEstimates, i: int) -> str:
+    """Return the class of a softmax that a term is of; empty for other models."""
+    others = estimated.meaning.classes[1:]
+    return others[i % len(others)] if estimated.terms[i].against else ""
 
 
 def _figure(estimated: TermEstimates) -> list[str]:
@@ -174,7 +179,15 @@ def _figure(estimated: TermEstimates) -> list[str]:
     if len(features) > most:
         clearest = -np.abs(estimated.summary.mean / estimated.summary.sd)[features]
         features = sorted(np.array(features)[np.argsort(clearest)[:most]].tolist())
-    lines = [_interval(estimated, i, _label(estimated, i), _step(estimated, i)) for i in features]
+    lines = [
+        _interval(
+            estimated,
+            i,
+            ": ".join(filter(None, [_label(estimated, i), _class(estimated, i)])),
+            _step(estimated, i),
+        )
+        for i in features
+    ]
     axis = _axis(estimated)
     return [
         "<figure>",
@@ -199,31 +212,34 @@ def _interval(estimated: TermEstimates, i: int, label: str, times: float = 1.0) 
 
 
 def _table(estimated: TermEstimates) -> str:
-    kinds = ("feature", "intercept", "scale")
-    header = ["column", "compares"]
-    if estimated.ratio:
-        header += [estimated.ratio, "90 % interval", "95 % interval"]
-    header += ["coefficient", "sd", "90 % interval", "95 % interval", "P(above 0)"]
-    rows = []
-    for i in estimated.of_kind(*kinds):
+    """Return a table of ratios, if the model has such, and one of coefficients."""
+    header, rows = ["90 % interval", "95 % interval"], []
+    ratios: list[list[str]] = []
+    for i in estimated.of_kind("feature", "intercept", "scale"):
         term, sd = estimated.terms[i], float(estimated.summary.sd[i])
-        row = [term.name, term.what]
-        if estimated.ratio:
-            is_ratio = term.kind == "feature"
+        sign = "" if term.kind == "scale" else in_words(float(estimated.positive[i]))
+        if estimated.ratio and term.kind == "feature":
             middle, *inner = _ratios(estimated, i, percent=90)
             outer = _ratios(estimated, i, percent=95)[1:]
-            row += [middle, " to ".join(inner), " to ".join(outer)] if is_ratio else [""] * 3
-        row += [with_digits(estimated.summary.mean[i], sd), f"{sd:.4g}"]
-        row += [
+            ends = " to ".join(inner), " to ".join(outer)
+            ratios.append([term.name, term.what, middle, *ends, sign])
+        ends = (
             " to ".join(with_digits(end, sd) for end in estimated.interval(i, percent))
             for percent in (90, 95)
-        ]
-        row.append("" if term.kind == "scale" else in_words(float(estimated.positive[i])))
-        rows.append(row)
+        )
+        mean = with_digits(estimated.summary.mean[i], sd)
+        rows.append([term.name, term.what, mean, f"{sd:.4g}", *ends, sign])
     caption = (
         f"Coefficients are changes of the {title_of(estimated.meaning)} for one more of a column."
     )
-    return f"<p><small>{escape(caption)}</small></p>{_html_table(header, rows)}"
+    parts = [f"<p><small>{escape(caption)}</small></p>"]
+    parts.append(
+        _html_table(["column", "compares", "coefficient", "sd", *header, "P(above 0)"], rows)
+    )
+    if ratios:
+        names = ["column", "compares", estimated.ratio, *header, "P(above 1)"]
+        parts.insert(0, _html_table(names, ratios))
+    return "".join(parts)
 
 
 def _groups(estimated: TermEstimates) -> list[str]:

@@ -35,9 +35,9 @@ class PlannedRun:
 
     `number` counts the methods from 1, and the reference is 0: a method's draws do not depend on
     the reference. `tolerance` is that of the check. A check decides by a run of `deciding_steps`,
-    if these are known: it takes all draws if some cannot decide, and the run is made again with
-    twice the steps and draws, as often as `doublings`. A shorter run is also made again if its
-    draws are wrong, since its chains may not agree yet.
+    if these are known: it takes all draws if some do not show that they are right, and the run is
+    made again with twice the steps and draws, as often as `doublings`. A shorter run is also made
+    again if its draws are wrong, since its chains may not agree yet.
     """
 
     number: int
@@ -210,11 +210,8 @@ def execute(
 
 def _judged(key: Key, samples: ewsg.Samples, problem: Regression, plan: PlannedRun) -> Judgement:
     try:
-        judgement = judge(key, samples, problem, plan.tolerance)
-        if judgement.status == Exit.DOUBTFUL and plan.deciding_steps:
-            every = samples.num_chains * samples.num_draws
-            judgement = judge(key, samples, problem, plan.tolerance, max_draws=every)
-        return judgement
+        decides = plan.deciding_steps > 0
+        return judge(key, samples, problem, plan.tolerance, every_draw=decides)
     except ValueError as error:
         return Judgement(Exit.DOUBTFUL, f"UNSURE: {error}")
 

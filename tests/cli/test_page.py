@@ -13,7 +13,7 @@ import pytest
 import ewsg_jax as ewsg
 from ewsg_jax.__main__ import main
 from ewsg_jax.cli import console, estimates, figures
-from ewsg_jax.cli.answer import Judgement
+from ewsg_jax.cli.answer import Judgement, judge
 from ewsg_jax.cli.config import MethodConfig
 from ewsg_jax.cli.design import Feature
 from ewsg_jax.cli.page import page
@@ -88,8 +88,10 @@ def test_a_probability_is_never_certain():
 
 
 def test_ratios_near_1_have_digits():
-    assert estimates.of_ratio(1 + 3.5e-7) == "1.000000350"
-    assert estimates.of_ratio(2.0) == "2"
+    assert estimates.of_ratio(1 + 3.5e-7, 1e-7) == "1.00000035"
+    assert estimates.of_ratio(1 - 3.5e-7, 1e-4) == "0.99999965"
+    assert estimates.of_ratio(1.02041, 1e-4) == "1.02041"
+    assert estimates.of_ratio(2.0, 0.5) == estimates.of_ratio(2.0, 0.0) == "2"
 
 
 class Reader(HTMLParser):
@@ -186,6 +188,24 @@ def test_a_run_that_cannot_be_believed_says_so_first(status, trusted, said):
     assert said in words[: words.index("In short")]
 
 
+@pytest.mark.parametrize("of_all", ["right", "wrong"])
+def test_all_draws_are_asked_before_a_run_is_called_wrong(monkeypatch, of_all):
+    seen = []
+
+    def check(key, draws, posterior, data, max_draws=None, **options):
+        seen.append(max_draws)
+        outcome = "wrong" if max_draws is None else of_all
+        return types.SimpleNamespace(outcome=outcome, verdict=f"{outcome} within tolerance")
+
+    monkeypatch.setattr(ewsg, "check", check)
+    regression = types.SimpleNamespace(names=("a",), posterior=None, train=None)
+    judgement = judge(None, draws_of(1), regression, 0.05, every_draw=True)
+    assert seen == [None, 2_000]
+    assert judgement.status == console.STATUS_OF[of_all]
+    judge(None, draws_of(1), regression, 0.05)
+    assert seen == [None, 2_000, None]
+
+
 SPANS = [(-1e-7, 3e-7), (-0.01, 0.02), (-1, 1), (-9, 12)]
 
 
@@ -260,7 +280,8 @@ def test_a_file_becomes_a_page(tmp_path, capsys, monkeypatch):
         names, draws = arrays["unscaled names"].tolist(), arrays["plan.unscaled"]
     assert names == ["age", "weight", "weight[missing]", "ward[B]", "ward[C]", "visit", "intercept"]
     low, high = np.exp(np.quantile(draws[..., 3], [0.025, 0.975]))
-    assert f"{estimates.of_ratio(low)} to {estimates.of_ratio(high)}" in text
+    sd = draws[..., 3].std()
+    assert f"{estimates.of_ratio(low, sd)} to {estimates.of_ratio(high, sd)}" in text
     for file in output.iterdir():
         assert str(tmp_path).encode() not in file.read_bytes(), file
     json.loads((output / "metrics.json").read_text())
