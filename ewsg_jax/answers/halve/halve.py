@@ -1,5 +1,6 @@
 """The bias of a step size, from chains at h and at h/2 with one noise, and moments without it."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,10 @@ from ewsg_jax.answers.halve.result import Bias, Estimates, Halved
 from ewsg_jax.base import checks, numeric
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.typing import Data, Key, P, Position
+from ewsg_jax.bijectors import tree
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
 from ewsg_jax.draws.coordinates import Names, chosen_names
+from ewsg_jax.kernels.in_coordinates import InCoordinates
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.run.sample import raise_if_interrupted, sample
@@ -56,7 +59,8 @@ def halve(
         key: a typed PRNG key.
         kernel: a named method or `ewsg_jax.kernel(dynamics, estimator)` with the step size h. The
             order of its bias has to be known: no anchors, tables, epochs, exponential weights or
-            schedules, and no dynamics that adapt.
+            schedules, and no dynamics that adapt. A plan's kernel in other coordinates is taken
+            too: h is then in their units, and moments are those of the position.
         position: the start of the chains: a pytree of floating-point arrays, at least float32, or a
             function of a key that returns one, called once per pair.
         data: all n rows, as for `sample`.
@@ -99,8 +103,9 @@ def halve(
         raise TypeError("data must be one data set; got several, stacked")
     data = numeric.native(data)
     checks.data(data)
-    order = order_of(kernel, data)
-    assert isinstance(kernel, Pair)
+    inner = kernel.kernel if isinstance(kernel, InCoordinates) else kernel
+    order = order_of(inner, data)
+    assert isinstance(inner, Pair)
     checks.integer("num_chains", num_chains, minimum=settings.MIN_PAIRS)
     checks.integer("num_steps", num_steps)
     burn_in = num_steps // 4 if burn_in is None else burn_in
@@ -124,7 +129,9 @@ def halve(
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
-    pair, end_of_first = coupled(kernel), burn_in + num_kept // 2
+    pair, end_of_first = coupled(inner), burn_in + num_kept // 2
+    if isinstance(kernel, InCoordinates):
+        pair = dataclasses.replace(kernel, kernel=pair, bijector=tree((kernel.bijector,) * 2))
 
     def run(position: Any, num_steps: int, **options: Any) -> Samples:
         options |= {"keep": None, "moments": estimates.PAIR_MOMENTS, "progress": progress}
@@ -147,8 +154,8 @@ def halve(
         estimates.pairs_of(part.moments, both.is_finite) for part in (first, second, both)
     )
     rhat = estimates.rhat_of_halves(first_half, second_half, num_kept // 2)
-    moments = estimates.extrapolated(pairs, order, remainder_share(kernel, order))
-    step_size = float(kernel.step_size(jnp.int32(0)))
+    moments = estimates.extrapolated(pairs, order, remainder_share(inner, order))
+    step_size = float(inner.step_size(jnp.int32(0)))
     tolerable = estimates.tolerable_step(moments["bias"], step_size, order, tolerance)
     verdict = estimates.judge_step(
         moments["bias"], names, num_chains - num_lost, tolerable, tolerance, error_rate

@@ -12,6 +12,7 @@ import ewsg_jax as ewsg
 from ewsg_jax.answers.halve import estimates
 from ewsg_jax.answers.halve.coupled import coupled
 from ewsg_jax.answers.halve.estimates import Estimated
+from ewsg_jax.kernels.in_coordinates import InCoordinates
 from tests.answers.halve.pairs import MODEL, dynamics_of, known_pairs, of_ones_own
 from tests.answers.halve.test_order import SKEWED, skewed_moments, truth
 
@@ -291,3 +292,19 @@ def test_a_run_that_is_interrupted_says_nothing(monkeypatch):
     monkeypatch.setattr("ewsg_jax.answers.halve.halve.sample", run)
     with pytest.raises(KeyboardInterrupt):
         ewsg.halve(jax.random.key(0), ewsg.ld(MODEL, 0.1), jnp.zeros(1), DATA, 100)
+
+
+def test_a_kernel_in_coordinates_has_the_bias_of_its_positions():
+    """In units of a third, with one noise: moments of the kernel there, times three."""
+    to = ewsg.bijectors.affine(jnp.full(1, 2.0), 9.0)
+    inner = ewsg.uld(MODEL.transformed(to), 0.02, friction=1.0)
+    kernel = InCoordinates(kernel=inner, posterior=MODEL, bijector=to)
+    run = {"num_steps": 400, "num_chains": 8, "progress": False}
+    there = ewsg.halve(jax.random.key(0), inner, jnp.zeros(1), DATA, **run)
+    halved = ewsg.halve(jax.random.key(0), kernel, jnp.full(1, 2.0), DATA, **run)
+    for name in ("coarse", "fine", "extrapolated"):
+        one, other = getattr(halved, name), getattr(there, name)
+        np.testing.assert_allclose(one.mean, 2 + 3 * other.mean, rtol=1e-4)
+        np.testing.assert_allclose(one.sd, 3 * other.sd, rtol=1e-3)
+    np.testing.assert_allclose(halved.bias.sd_ratio, there.bias.sd_ratio, rtol=1e-3)
+    assert (halved.step_size, halved.order) == (there.step_size, there.order)
