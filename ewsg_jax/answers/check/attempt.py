@@ -20,7 +20,7 @@ from ewsg_jax.answers.check.centred import (
     in_position,
     moments_of_position,
     pulled_back,
-    with_marginals,
+    scales_of,
 )
 from ewsg_jax.answers.check.correction import Correction, TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
@@ -251,6 +251,10 @@ def _report(
     # If the density ends among the draws, or chains are apart when corrected, no correction holds.
     gradients = functools.partial(_gradients, request, number)
     end, passes, missing = here, 0.0, Missing()
+    scales = scales_of(
+        here, request.posterior, functools.partial(gradients, settings.MAX_MOVES + 2)
+    )
+    here = here._replace(correction=scales.missing().widened(here.correction))
     if not (edge or is_apart):
         missing = missing_part(here, functools.partial(gradients, settings.MAX_MOVES + 1))
         here = here._replace(correction=missing.widened(here.correction))
@@ -260,12 +264,7 @@ def _report(
     if end is not here:
         # The answer must not depend on the draws that it is computed from.
         moments = moments.with_doubt_of(moments_of_position(here))
-    moments, passes_beyond = with_marginals(
-        moments,
-        here,
-        request.posterior,
-        functools.partial(gradients, settings.MAX_MOVES + 2),
-    )
+    moments = scales.replaced(moments)
     if rhat > CONVERGED:
         moments = moments.with_chains_apart(apart, len(draws.values))
     # Impossible draws first: then no number that follows means anything.
@@ -304,7 +303,7 @@ def _report(
         rest=None if end is here else end.scores,
         rhat=rhat,
         apart=draws.names[worst],
-        data_passes=first.data_passes + passes + passes_beyond,
+        data_passes=first.data_passes + passes + scales.passes,
         tolerance=request.tolerance,
         draws=draws,
         analyses=(here,) if end is here else (here, end),

@@ -34,18 +34,21 @@ class Missing(NamedTuple):
     Attributes:
         share: its probability, the largest beyond the draws of a coordinate.
         unknown: how much more it is than a regression at the draws has there.
+        distance: how far the target is from draws among them, as `Marginal.distance`.
         coordinate: the number of the coordinate of which most is unknown.
         passes: passes over the data that it took to find out.
     """
 
     share: float = 0.0
     unknown: float = 0.0
+    distance: float = 0.0
     coordinate: int = 0
     passes: float = 0.0
 
     def widened(self, correction: Correction) -> Correction:
         """Return a correction with errors that hold for this part."""
-        return correction.with_distance(self.share**0.5 / settings.BIAS_SHARE)
+        beyond = self.share**0.5 / settings.BIAS_SHARE
+        return correction.with_distance(float(np.hypot(self.distance, beyond)))
 
 
 def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradients]) -> Missing:
@@ -93,7 +96,7 @@ def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradie
     unknown = known - by_line
     worst = int(np.argmax(unknown))
     most = float(np.max(shares[0], initial=0.0, where=np.isfinite(shares[0])))
-    return Missing(most, float(unknown[worst]), int(chosen[worst]), passes)
+    return Missing(most, float(unknown[worst]), 0.0, int(chosen[worst]), passes)
 
 
 def beyond_draws(

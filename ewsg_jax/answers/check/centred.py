@@ -9,18 +9,19 @@ in any coordinates, so draws and gradients are mapped and judged there.
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.beyond_draws import beyond_draws
+from ewsg_jax.answers.check.beyond_draws import Missing, beyond_draws
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws
 from ewsg_jax.answers.check.gradients import FreshGradients
-from ewsg_jax.answers.check.marginals import Beyond, marginal_of
+from ewsg_jax.answers.check.marginals import Beyond, Marginal, marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
@@ -115,17 +116,53 @@ def moments_of_position(analysis: Analysis) -> TargetMoments:
     return TargetMoments(*replaced, covariance=None)
 
 
-def with_marginals(
-    moments: TargetMoments,
-    analysis: Analysis,
-    posterior: Posterior,
-    gradients_at: Callable[[Draws], FreshGradients],
-) -> tuple[TargetMoments, float]:
-    """Return moments with those of scales from their mean gradients, and passes over the data for
-    these; the moments as they are without a hierarchy.
+class ScaleMarginals(NamedTuple):
+    """The scales of a hierarchy, by their mean gradients.
+
+    Attributes:
+        coordinates: their numbers, shape (k,).
+        marginals: the marginal of each.
+        passes: passes over the data that these took.
+    """
+
+    coordinates: np.ndarray
+    marginals: tuple[Marginal, ...]
+    passes: float
+
+    def missing(self) -> Missing:
+        """Return what draws lack of the target by these marginals, which are known beyond them."""
+        shares = [one.share for one in self.marginals]
+        distances = [one.distance for one in self.marginals]
+        return Missing(max(shares, default=0.0), distance=max(distances, default=0.0))
+
+    def replaced(self, moments: TargetMoments) -> TargetMoments:
+        """Return moments of the target with those of these marginals.
+
+        If another scale is off, so is what its draws have at each value of this one: the marginal
+        is then as uncertain as it differs from a regression on all coordinates.
+        """
+        mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
+        far = np.array([np.hypot(one.distance, one.share**0.5) for one in self.marginals])
+        for place, (k, marginal) in enumerate(zip(self.coordinates, self.marginals, strict=True)):
+            by_regression = mean[k], sd[k]
+            if np.isfinite(marginal.sd):
+                mean[k], sd[k] = marginal.mean, marginal.sd
+            of_mean, of_sd = marginal.mean_error / sd[k], marginal.sd_error
+            if np.delete(far, place).max(initial=0.0) > settings.NEAR_TARGET:
+                of_mean = np.hypot(of_mean, (mean[k] - by_regression[0]) / sd[k])
+                of_sd = np.hypot(of_sd, np.log(sd[k] / by_regression[1]))
+            least, most = settings.MIN_ERROR, settings.MAX_SDS
+            mean_error[k] = sd[k] * np.clip(of_mean, least, most)
+            sd_error[k] = np.clip(of_sd, least, most)
+        return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance)
+
+
+def scales_of(
+    analysis: Analysis, posterior: Posterior, gradients_at: Callable[[Draws], FreshGradients]
+) -> ScaleMarginals:
+    """Return the marginals of the scales of a hierarchy; of none without one.
 
     Args:
-        moments: moments of the target in the coordinates of the position.
         analysis: draws that were not moved, and gradients at them.
         posterior: the target.
         gradients_at: evaluates gradients at draws.
@@ -134,21 +171,17 @@ def with_marginals(
     # A plan's pilot runs are in such coordinates by themselves.
     centring, at = draws.centring or centring_of(posterior), draws.flat[:1]
     if centring is None:
-        return moments, 0.0
+        return ScaleMarginals(np.zeros(0, int), (), 0.0)
     coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
-    mean, sd, mean_error, sd_error = (array.copy() for array in moments[:4])
     beyond: Sequence[Beyond | None] = [None] * len(coordinates)
     passes = 0.0
     if len(coordinates) <= settings.MAX_SCALES:
         beyond, _, passes = beyond_draws(draws, coordinates, centring.effects, gradients_at)
-    for k, there in zip(coordinates, beyond, strict=True):
-        marginal = marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, there)
-        if np.isfinite(marginal.sd):
-            mean[k], sd[k] = marginal.mean, marginal.sd
-        least, most = settings.MIN_ERROR, settings.MAX_SDS
-        mean_error[k] = sd[k] * np.clip(marginal.mean_error / sd[k], least, most)
-        sd_error[k] = np.clip(marginal.sd_error, least, most)
-    return TargetMoments(mean, sd, mean_error, sd_error, moments.covariance), passes
+    marginals = [
+        marginal_of(draws.flat[:, k], gradients[:, k], draws.num_groups, there)
+        for k, there in zip(coordinates, beyond, strict=True)
+    ]
+    return ScaleMarginals(coordinates, tuple(marginals), passes)
 
 
 def _in(centring: Centring, draws: Draws) -> Draws:

@@ -8,6 +8,7 @@ beyond these the tail is continued with the last gradient: polynomials, by which
 corrected, miss such tails.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ class Marginal(NamedTuple):
         mean_error: the standard error of the mean.
         sd_error: the relative standard error of the standard deviation.
         beyond: its probability beyond all draws; NaN if it is not known.
+        distance: the root of ∫ (p − q)²/q of its density p and that of the draws q, among these and
+            beyond Monte Carlo error: how far any function may be off, in its sds.
     """
 
     mean: float
@@ -33,9 +36,29 @@ class Marginal(NamedTuple):
     mean_error: float
     sd_error: float
     beyond: float
+    distance: float
+
+    @property
+    def share(self) -> float:
+        """The probability beyond all draws, as far as one is known."""
+        return 0.0 if np.isnan(self.beyond) else self.beyond
 
 
-UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf, np.nan)
+UNKNOWN = Marginal(np.nan, np.nan, np.inf, np.inf, np.nan, 0.0)
+
+
+class _Density(NamedTuple):
+    """The density of a coordinate.
+
+    Attributes:
+        grid: places, evenly spaced from end to end of what is known.
+        masses: the probability at each of them.
+        tails: the integrals of 1, x and x² beyond both ends, over that of all.
+    """
+
+    grid: np.ndarray
+    masses: np.ndarray
+    tails: np.ndarray
 
 
 class Beyond(NamedTuple):
@@ -111,14 +134,18 @@ def marginal_of(
             for part in parts
         ]
     )
-    ends = Ends(edges[0], edges[-1], edges[0], edges[-1])
+    ends, counts = Ends(edges[0], edges[-1], edges[0], edges[-1]), sums[:, 0]
     if beyond is not None:
         places = (beyond.places - center) / scale
         sums, ends = _with_places(sums, ends, places, beyond.gradients * scale)
-    of_all = _moments(sums.sum(0), ends)
-    without = np.array([_moments(sums.sum(0) - one, ends) for one in sums])
+    total = sums.sum(0)
+    density, *others = (_density(part, ends) for part in (total, *(total - sums)))
+    of_all = _moments(density, ends)
+    without = np.array([_moments(other, ends) for other in others])
     # Twice as wide bins have four times the error of a line between the means of bins.
-    wider = _moments(np.add.reduceat(sums.sum(0), np.arange(0, sums.shape[2], 2), axis=1), ends)
+    wider = _moments(
+        _density(np.add.reduceat(total, np.arange(0, total.shape[1], 2), axis=1), ends), ends
+    )
     if not all(np.isfinite(moments).all() for moments in (of_all, without, wider)):
         return UNKNOWN
     mean, sd, outside, share = of_all
@@ -139,6 +166,7 @@ def marginal_of(
         scale * float(np.hypot(mean_error, doubt * sd)),
         float(np.hypot(sd_error, doubt)),
         share,
+        _distance(density, others, counts, edges),
     )
 
 
@@ -175,16 +203,15 @@ def _shares(count: int) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float, float]:
-    """Return mean and sd of a density whose logarithm has the mean scores of bins, and the parts of
-    its variance and of its probability that lie beyond the draws.
+def _density(sums: np.ndarray, ends: Ends) -> _Density | None:
+    """Return a density whose logarithm has the mean scores of bins; None if it has no known end.
 
     Args:
         sums: numbers of draws, sums of x and of scores in each bin, shape (3, bins).
         ends: the ends of the bins and of the draws.
     """
     if sums[0].min() < 1:
-        return np.nan, np.nan, np.nan, np.nan
+        return None
     at, score = sums[1:] / sums[0]
     # Between the means of bins the gradient is linear, beyond them constant: an exponential tail.
     grid = np.linspace(ends.low, ends.high, 801)
@@ -193,7 +220,6 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float, float]:
     log_density = -np.concatenate([[0.0], np.cumsum((scores[1:] + scores[:-1]) / 2) * step])
     density = np.exp(log_density - log_density.max())
     density[[0, -1]] *= 0.5
-    powers = np.array([(density * grid**k).sum() * step for k in range(3)])
     tails = np.zeros(3)
     for end, top, rate in (
         (grid[0], 2 * density[0], -scores[0]),
@@ -201,14 +227,54 @@ def _moments(sums: np.ndarray, ends: Ends) -> tuple[float, float, float, float]:
     ):
         # A tail that falls so slowly, over an sd, has no known end; by hand.
         if rate <= 0.1:
-            return np.nan, np.nan, np.nan, np.nan
+            return None
         away = np.sign(end) / rate
         tails += top / rate * np.array([1.0, end + away, end**2 + 2 * end * away + 2 * away**2])
-    total = powers + tails
-    mean, square = total[1:] / total[0]
+    total = density.sum() * step + tails[0]
+    return _Density(grid, density * step / total, tails / total)
+
+
+def _moments(density: _Density | None, ends: Ends) -> tuple[float, float, float, float]:
+    """Return mean and sd of a density, and the parts of its variance and of its probability that
+    lie beyond the draws.
+    """
+    if density is None:
+        return np.nan, np.nan, np.nan, np.nan
+    grid, masses, tails = density
+    mean, square = (float((masses * grid**k).sum() + tails[k]) for k in (1, 2))
     variance = square - mean**2
     is_beyond = (grid < ends.first_draw) | (grid > ends.last_draw)
-    beyond = ((grid - mean) ** 2 * density)[is_beyond].sum() * step
+    beyond = ((grid - mean) ** 2 * masses)[is_beyond].sum()
     beyond += tails[2] - 2 * mean * tails[1] + mean**2 * tails[0]
-    share = (density[is_beyond].sum() * step + tails[0]) / total[0]
-    return mean, float(np.sqrt(variance)), float(beyond / total[0] / variance), float(share)
+    share = masses[is_beyond].sum() + tails[0]
+    return mean, float(np.sqrt(variance)), float(beyond / variance), float(share)
+
+
+def _off(density: _Density | None, counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return (p − q)/√q of each bin of the draws, q its share of them."""
+    assert density is not None
+    cumulated = np.interp(edges, density.grid, np.cumsum(density.masses))
+    share = counts / counts.sum()
+    return (np.diff(cumulated) - share) / np.sqrt(share)
+
+
+def _distance(
+    density: _Density | None,
+    without: Sequence[_Density | None],
+    counts: np.ndarray,
+    edges: np.ndarray,
+) -> float:
+    """Return `Marginal.distance`.
+
+    Args:
+        density: the density from all groups of draws.
+        without: that without each group.
+        counts: the draws of each group in each bin, shape (groups, bins).
+        edges: the ends of the bins.
+    """
+    total = counts.sum(0)
+    off = _off(density, total, edges)
+    parts = [_off(one, total - count, edges) for one, count in zip(without, counts, strict=True)]
+    monte_carlo = jackknife(np.stack(parts)) ** 2
+    # Once for what chance adds to the square, and once for that it may be more.
+    return float(np.sqrt(max(0.0, np.sum(off**2 - 2 * monte_carlo))))

@@ -62,6 +62,9 @@ def test_what_lies_beyond_widens_errors_by_cauchy_and_schwarz():
     _, wider = Missing(share=0.25).widened(correction).expectation(values)
     left = values.std() * np.sqrt(1 - correction.explained(values))
     np.testing.assert_allclose(np.sqrt(wider**2 - error**2), 0.5 * left, rtol=0.1)
+    # A distance among the draws is a bound that two errors reach, as any distance.
+    _, wider = Missing(distance=0.5).widened(correction).expectation(values)
+    np.testing.assert_allclose(np.sqrt(wider**2 - error**2), 0.25 * left, rtol=0.1)
 
 
 @pytest.mark.parametrize(("width", "off"), [(0.5, 0.0), (1.0, 1.0)])

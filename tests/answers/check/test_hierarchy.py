@@ -11,6 +11,9 @@ from jax.scipy.stats import norm
 from scipy.special import logsumexp
 
 import ewsg_jax as ewsg
+from ewsg_jax.answers.check.centred import ScaleMarginals
+from ewsg_jax.answers.check.correction import TargetMoments
+from ewsg_jax.answers.check.marginals import Marginal
 
 GROUPS, SIGMA = 12, 1.0
 COUNTS = np.array([1, 1, 1, 2, 2, 3, 4, 6, 10, 15, 25, 0])
@@ -102,6 +105,36 @@ def test_draws_with_a_biased_scale_are_not_right(groups, step):
     report = checked(groups, draws)
     assert report.outcome != "right"
     assert max(errors(report, groups)) < 4
+
+
+@pytest.mark.full
+def test_what_draws_of_a_scale_lack_is_in_the_error_of_any_function(groups):
+    """A tenth is missing: √(1/10) times the sd of what a regression leaves, at least."""
+    draws = groups.draws(0, count=20_000)
+    t, a = draws["t"].ravel(), draws["a"].reshape(-1, GROUPS)
+    kept = np.flatnonzero(t > np.quantile(t, 0.1))[:16_000]
+    given = {"a": a[kept].reshape(8, -1, GROUPS), "t": t[kept].reshape(8, -1)}
+    report = checked(groups, given)
+    assert report.outcome == "wrong"
+    assert max(errors(report, groups)) < 4
+    tau, error = report.expectation(lambda p: jnp.exp(p["t"]))
+    assert abs(tau - groups.weights @ np.exp(groups.grid)) < 3 * error
+    here = report.analyses[0]
+    values = np.exp(here.draws.flat[:, -1:])
+    left = values.std() * (1 - here.correction.explained(values)[0]) ** 0.5
+    assert error > 0.9 * 0.1**0.5 * left
+
+
+def test_a_scale_beside_another_that_is_off_is_as_uncertain_as_a_regression_differs():
+    known = Marginal(1.0, 0.5, 0.01, 0.01, 0.0, 0.0)
+    moments = TargetMoments(
+        np.array([1.2, 1.2]), np.array([0.5, 0.5]), np.ones(2), np.ones(2), None
+    )
+    for off, doubt in ((known._replace(beyond=0.2), 0.2), (known, 0.0)):
+        scales = ScaleMarginals(np.arange(2), (known, off), 0.0)
+        replaced = scales.replaced(moments)
+        np.testing.assert_allclose(replaced.mean, 1.0)
+        np.testing.assert_allclose(replaced.mean_error, [np.hypot(0.01, doubt), 0.01])
 
 
 @pytest.mark.full

@@ -91,6 +91,17 @@ def test_a_tail_that_no_draw_shows_is_part_of_the_error():
     assert abs(marginal.mean - mean) <= 3 * marginal.mean_error
 
 
+@pytest.mark.parametrize("off", [0.0, 0.3, -0.4])
+def test_the_distance_is_that_of_the_densities(off):
+    """∫ (p − q)²/q of p = N(0, 1) and q = N(m, 1) is exp(m²) − 1; exact draws are at distance 0."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        u = off + rng.normal(size=16_000)
+        marginal = marginal_of(u, u + 0.5 * rng.normal(size=len(u)), 32)
+        expected = np.expm1(off**2) ** 0.5
+        assert marginal.distance == pytest.approx(expected, rel=0.15, abs=0.03)
+
+
 def test_an_overflow_beyond_the_draws_ends_a_tail():
     u = np.random.default_rng(0).normal(size=4_000)
     places = places_beyond(u)
