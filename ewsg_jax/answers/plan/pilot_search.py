@@ -206,6 +206,7 @@ def _pilot_runs_in_turn(
             report=pilot.report,
             data_passes=spent,
             findings=pilot.findings,
+            whitening=whitening,
         )
         is_slow = pilot.time > patience * predicted_time
         is_given_up = pilot.is_given_up

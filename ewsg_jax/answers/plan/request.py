@@ -15,6 +15,7 @@ from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidates import Candidate, CandidateForecast
 from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.run_requirements import RunRequirements
+from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.base.typing import Data, Position
@@ -126,6 +127,7 @@ class PlanResult:
         data_passes: passes over the data of all chains that the search took.
         notes: what the user should know, in words.
         findings: what is wrong with the model, or with the pilot run of the kernel.
+        whitening: coordinates by chains, in which pilot runs were made; None without one.
     """
 
     kernel: Kernel
@@ -138,6 +140,7 @@ class PlanResult:
     data_passes: float
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    whitening: Whitening | None = None
 
     @property
     def doubts(self) -> list[str]:

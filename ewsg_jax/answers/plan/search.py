@@ -43,13 +43,14 @@ def look_at_spacing(
     return coarse_numbers(layout, vector(whitening.center), whitening.sd, layout.names)
 
 
-MODEL_QUESTIONS: tuple[ModelQuestion, ...] = (
-    look_at_tails,
-    look_for_other_modes,
-    look_at_spacing,
+MODEL_QUESTIONS: tuple[tuple[ModelQuestion, bool], ...] = (
+    (look_at_tails, False),
+    (look_for_other_modes, True),
+    (look_at_spacing, False),
 )
-"""What is asked about the model once a kernel is chosen, of coordinates around the mode and of the
-draws of a pilot run (None without one). Answers are findings, which the plan carries.
+"""What is asked about the model once a kernel is chosen, of coordinates and of the draws of a pilot
+run (None without one); and whether the coordinates are those around the mode, even if chains found
+others. Answers are findings, which the plan carries.
 """
 
 
@@ -156,11 +157,18 @@ def ask_about_model(request: PlanRequest, result: PlanResult, whitening: Whiteni
         whitening: coordinates around the mode.
     """
     draws = None if result.report is None else result.report.draws.values
+    # A mode that is no answer may be a place where the density is a rounding error.
+    by_chains = result.whitening or whitening
     with request.timed("modes"):
         findings = tuple(
             finding
-            for question in MODEL_QUESTIONS
-            for finding in question(request.posterior, whitening, request.data, draws)
+            for question, is_around_mode in MODEL_QUESTIONS
+            for finding in question(
+                request.posterior,
+                whitening if is_around_mode else by_chains,
+                request.data,
+                draws,
+            )
         )
     gaussian = result.gaussian
     if gaussian is not None and findings:

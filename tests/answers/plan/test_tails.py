@@ -2,6 +2,11 @@
 standard deviation: plans say so of them alone.
 """
 
+import contextlib
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +15,8 @@ from jax.scipy.special import gammaln
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.plan.request import PlanResult
+from ewsg_jax.answers.plan.search import ask_about_model
 from ewsg_jax.answers.plan.tails import find_tails
 from ewsg_jax.answers.plan.whitening import Whitening
 
@@ -112,6 +119,32 @@ def test_what_does_not_fall_is_found_and_what_falls_is_not(name):
     assert [sorted(center)[i] for i in found.level] == wanted
     assert found.slow == ([0] if name == "one Cauchy row" else [])
     assert not found.is_slow
+
+
+def test_tails_are_those_of_the_chains_where_the_mode_is_a_rounding_error():
+    """The constant of a gamma prior cancels in float32, and a search ends where that is highest."""
+
+    def log_prior(p):
+        return jnp.where(jnp.abs(p["a"] - 32.0) < 1.0, 1e6, -0.5 * p["a"] ** 2)
+
+    posterior = ewsg.Posterior(lambda p, row: jnp.zeros(()), log_prior)
+    request: Any = SimpleNamespace(
+        posterior=posterior, data=ROWS, timed=lambda _: contextlib.nullcontext()
+    )
+    result = PlanResult(
+        kernel=ewsg.sgld(posterior, 0.1, batch_size=1),
+        start=None,
+        time=1.0,
+        burn_in=1,
+        table=[],
+        gaussian=None,
+        report=None,
+        data_passes=0.0,
+    )
+    at_mode, by_chains = frame_of({"a": 32.0}, 1e-7), frame_of({"a": 0.0}, 1.0)
+    found = ask_about_model(request, result, at_mode).findings
+    assert "improper" in {finding.kind for finding in found}
+    assert not ask_about_model(request, replace(result, whitening=by_chains), at_mode).findings
 
 
 @pytest.mark.parametrize("of_rows", [student, negative_binomial])
