@@ -121,10 +121,10 @@ def energy_step_size(
     check_numbers(kernel)
     checks.positive("energy_variance", energy_variance)
     checks.integer("num_steps", num_steps, 10)
-    measured = dataclasses.replace(kernel, dynamics=_measured(kernel.dynamics))  # pyright: ignore
-    state = measured.init(key, position, data)
-    sizes, variances, end = _tuned(measured, key, state, data, energy_variance, num_steps // 10)
-    sizes, variances = np.asarray(sizes, float), np.asarray(variances, float)
+    state = jax.tree.map(lambda x: x[None], kernel.init(key, position, data))
+    tuned = by_energy(key, kernel, state, data, energy_variance, 10, num_steps // 10)
+    sizes, variances = tuned.step_sizes, tuned.variances
+    end = jax.tree.map(lambda x: x[0], tuned.position)
     late = len(sizes) // 2
     if not np.isfinite(variances[late:]).all():
         raise ValueError(
@@ -145,18 +145,59 @@ def _measured(dynamics: Dynamics) -> Dynamics:
     return WithEnergyError(**vars(dynamics))
 
 
+class Rounds(NamedTuple):
+    """Rounds of steps, after each of which the step size is corrected.
+
+    Attributes:
+        step_sizes: those before each round, and the one after the last.
+        variances: the mean square of a step's energy error per dimension in each round, the (lower)
+            median over chains.
+        position: the last positions, leading axis chain.
+    """
+
+    step_sizes: np.ndarray
+    variances: np.ndarray
+    position: Position
+
+
+def by_energy(
+    key: Key,
+    kernel: Kernel,
+    states: Any,
+    data: Data,
+    energy_variance: float,
+    num_rounds: int,
+    num_steps: int,
+) -> Rounds:
+    """Correct the step size of a microcanonical kernel in rounds of steps of one chain or several.
+
+    Args:
+        key: a typed PRNG key.
+        kernel: the kernel, with the first step size that is tried.
+        states: states with a leading axis chain; they are not changed.
+        data: the data.
+        energy_variance: the wanted mean square of a step's energy error per dimension.
+        num_rounds: rounds, each with a correction.
+        num_steps: steps of a round; a step takes three gradients.
+    """
+    measured = dataclasses.replace(kernel, dynamics=_measured(kernel.dynamics))  # pyright: ignore
+    shape = num_rounds, num_steps
+    sizes, variances, end = _tuned(measured, key, states, data, energy_variance, shape)
+    return Rounds(np.asarray(sizes, float), np.asarray(variances, float), end)
+
+
 @functools.partial(jax.jit, static_argnums=5)
 def _tuned(
-    kernel: Pair, key: Key, state: Any, data: Data, wanted: Scalar, length: int
+    kernel: Pair, key: Key, states: Any, data: Data, wanted: Scalar, shape: tuple[int, int]
 ) -> tuple[Array, Array, Position]:
-    """Return the step sizes before each round and after the last, the rounds' mean squares per
-    dimension, and the last position.
-    """
-    count = sum(x.size for x in jax.tree.leaves(state.position))
+    """Return step sizes, variances and last positions, as `Rounds` has them."""
+    num_rounds, num_steps = shape
+    num_chains = states.step.shape[0]
+    count = sum(x[0].size for x in jax.tree.leaves(states.position))
     first = jnp.asarray(kernel.step_size(jnp.int32(0)), jnp.result_type(float))
 
     def round_of(carry: tuple[Any, Array], key: Key) -> tuple[tuple[Any, Array], Any]:
-        state, h = carry
+        states, h = carry
         current = dataclasses.replace(
             kernel, dynamics=with_step_size(kernel.dynamics, Constant(value=h))
         )
@@ -165,16 +206,22 @@ def _tuned(
             moved, _ = current.transition(current.draw(key, state, data), state, data)
             return moved, moved.dynamics.kinetic_change**2
 
-        end, squares = jax.lax.scan(step, state, jax.random.split(key, length))
-        variance = jnp.mean(squares) / count
-        is_finite = jnp.isfinite(variance) & pytrees.is_finite(end.dynamics)
+        def chain(state: Any, key: Key) -> tuple[Any, Array]:
+            end, squares = jax.lax.scan(step, state, jax.random.split(key, num_steps))
+            variance = jnp.mean(squares) / count
+            is_finite = jnp.isfinite(variance) & pytrees.is_finite(end.dynamics)
+            # A chain that leaves for infinity starts again where the round began.
+            state = pytrees.where(is_finite, end, state)
+            return state, jnp.where(is_finite, variance, jnp.inf)
+
+        states, variances = jax.vmap(chain)(states, jax.random.split(key, num_chains))
+        # The mean would be that of the stiffest chain, whose steps are bounded all the same.
+        variance = jnp.sort(variances)[(num_chains - 1) // 2]
         # At most by 4 a round: far from the wanted size the sixth power does not hold.
-        factor = jnp.where(is_finite, jnp.clip((wanted / variance) ** (1 / 6), 0.25, 4), 0.25)
-        # A chain that leaves for infinity starts again where the round began.
-        state = pytrees.where(is_finite, end, state)
-        return (state, (h * factor).astype(h.dtype)), (h, jnp.where(is_finite, variance, jnp.inf))
+        factor = jnp.clip((wanted / variance) ** (1 / 6), 0.25, 4)
+        return (states, (h * factor).astype(h.dtype)), (h, variance)
 
     (end, last), (sizes, variances) = jax.lax.scan(
-        round_of, (state, first), jax.random.split(key, 10)
+        round_of, (states, first), jax.random.split(key, num_rounds)
     )
     return jnp.append(sizes, last), variances, end.position

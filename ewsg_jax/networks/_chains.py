@@ -14,14 +14,15 @@ import numpy as np
 from ewsg_jax import gradients
 from ewsg_jax.base import rng
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.diagnostics._energy import by_energy
 from ewsg_jax.draws.convergence import rhat
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.dynamics import microcanonical, semi_implicit
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel
 from ewsg_jax.networks._cores import num_groups, sample_groups
+from ewsg_jax.networks._curvature import largest_curvature
 from ewsg_jax.networks._model import NetworkModel
-from ewsg_jax.networks._step_size import by_energy, largest_curvature
 from ewsg_jax.run.samples import Samples
 
 Stopped = Literal["R-hat", "seconds", "an interrupt"]
@@ -118,8 +119,8 @@ class Chains:
         if not self._is_microcanonical:
             return
         self._tune(1)
-        # A tuning makes 20 steps of all chains on one core.
-        per_step = (time.perf_counter() - compiled) / 20 / self._groups
+        # A tuning makes 20 steps of three gradients, of all chains on one core.
+        per_step = (time.perf_counter() - compiled) / 60 / self._groups
         left = self.deadline - time.perf_counter()
         if left < 0 or left / per_step > 2_000:
             self._tune(6)
@@ -137,8 +138,10 @@ class Chains:
         """Correct the step size at the chains' states."""
         key = self._next_key()
         if self._is_microcanonical:
-            arguments = key, self.kernel, self._state, self.data, self.step_size
-            self.step_size = by_energy(*arguments, rounds, self._energy_variance)
+            for key_of_round in jax.random.split(key, rounds):
+                arguments = key_of_round, self.kernel(self.step_size), self._state, self.data
+                tuned = by_energy(*arguments, self._energy_variance, 1, 20)
+                self.step_size = float(tuned.step_sizes[-1])
             return
         chosen = rng.host_generator(key).permutation(self.num_rows)[: 8 * self.batch_size]
         rows = jax.tree.map(lambda x: x[chosen], self.data)

@@ -65,3 +65,25 @@ def test_the_step_size_has_the_wanted_energy_wherever_the_search_begins():
     for each in found:
         assert each.energy_variance == pytest.approx(1e-3, rel=0.6)
     assert np.isfinite(found[0].position).all()
+
+
+def test_a_round_of_several_chains_takes_their_lower_median(x64):
+    """The correction (wanted/measured)^(1/6), measured from steps of each chain by itself."""
+    kernel, key = kernel_of(0.3), jax.random.key(3)
+    keys = jax.random.split(key, 4)
+    starts = jnp.array([[0.1, 0.2, 0.3], [1.0, 2.0, 0.0], [9.0, 9.0, 9.0], [0.0, 0.1, 0.0]])
+    states = jax.vmap(kernel.init, (0, 0, None))(keys, starts, ROWS)
+    rounds = _energy.by_energy(key, kernel, states, ROWS, 1e-3, 1, 5)
+    measured = dataclasses.replace(kernel, dynamics=_energy._measured(kernel.dynamics))
+    squares = []
+    for number, chain_key in enumerate(jax.random.split(jax.random.split(key, 1)[0], 4)):
+        state = jax.tree.map(lambda x, number=number: x[number], states)
+        of_chain = []
+        for step_key in jax.random.split(chain_key, 5):
+            state, _ = measured.step(step_key, state, ROWS)
+            of_chain.append(float(state.dynamics.kinetic_change) ** 2 / 3)
+        squares.append(np.mean(of_chain))
+        np.testing.assert_allclose(rounds.position[number], state.position, rtol=1e-10)
+    assert rounds.variances == pytest.approx(sorted(squares)[1], rel=1e-8)
+    factor = np.clip((1e-3 / sorted(squares)[1]) ** (1 / 6), 0.25, 4)
+    assert rounds.step_sizes == pytest.approx([0.3, 0.3 * factor], rel=1e-8)
