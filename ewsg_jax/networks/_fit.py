@@ -8,16 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, numeric
+from ewsg_jax.base import checks
 from ewsg_jax.base.leaves import Filter
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.networks._chains import Chains
-from ewsg_jax.networks._likelihoods import Likelihood
-from ewsg_jax.networks._posterior import posterior
+from ewsg_jax.networks._leaves import has_state
+from ewsg_jax.networks._likelihoods import Likelihood, likelihood_of
+from ewsg_jax.networks._posterior import checked_rows, posterior, takes_key
 from ewsg_jax.networks._priors import Prior
 from ewsg_jax.networks._result import FitReport, FittedNetwork
 from ewsg_jax.networks._train import Trained, stacked, starts, trained_starts
-from ewsg_jax.rows._view import view
+from ewsg_jax.networks._units import standardised
 
 
 def fit(
@@ -33,6 +34,7 @@ def fit(
     seconds: float = 60.0,
     num_members: int = 10,
     trained: Sequence[PyTree] | None = None,
+    standardise: bool | None = None,
 ) -> FittedNetwork:
     """Fit a Bayesian neural network: train an ensemble, run a chain from each network, and judge
     the draws.
@@ -64,6 +66,11 @@ def fit(
         num_members: how many networks are trained, at least 2; each starts a chain.
         trained: parameters of at least 2 trained networks, which are not trained again; `params` is
             then one of them, for its structure. Default: none.
+        standardise: whether the network reads inputs minus their mean over rows, over their
+            standard deviation, and says of a normal observation the same. A table has one for each
+            column, images and sequences one for all numbers; whole numbers stay. Predictions,
+            scores and `model` are in units of `data` all the same. Default: yes, unless networks
+            were trained before: with `trained`, `fixed` or batch statistics.
 
     Returns:
         The fit.
@@ -100,16 +107,24 @@ def fit(
     count = len(members) if members else _checked_count(num_members)
     if not members:
         members = starts(of_starts, params, count)
+    rows = checked_rows(data)
+    if standardise is None:
+        standardise = trained is None and fixed is None and not has_state(members[0])
+    if checks.boolean("standardise", standardise):
+        checks.function("apply", apply, "(params, x) -> output")
+        checks.finite("data", rows)
+        takes = takes_key("apply", apply)
+        apply, likelihood = standardised(apply, takes, likelihood_of(likelihood), rows)
     model = posterior(
         apply,
         members[0],
-        data,
+        rows,
         likelihood=likelihood,
         prior=prior,
         sampled=sampled,
         fixed=fixed,
     )
-    rows = jax.tree.map(jnp.asarray, view(numeric.native(data)).tree)
+    rows = jax.tree.map(jnp.asarray, rows)
     if trained is None:
         model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
     else:
@@ -140,6 +155,7 @@ def fit(
         halved_error=halved[1],
         seconds=dict(zip(("train", "tune", "sample"), times, strict=True)),
         stopped=chains.stopped,
+        standardised=standardise,
     )
     row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows["x"])
     return FittedNetwork(model, samples, row, ensemble, report)

@@ -27,6 +27,11 @@ def check_params(params: PyTree) -> list[tuple[str, Any]]:
     return named
 
 
+def has_state(params: PyTree) -> bool:
+    """Return whether a leaf is in another collection of Flax's variables than "params"."""
+    return any(is_state(name, params) for name, _ in named_leaves(params))
+
+
 def is_state(name: str, params: PyTree) -> bool:
     """Return whether a leaf is in another collection of Flax's variables than "params"."""
     has_collections = isinstance(params, Mapping) and "params" in params

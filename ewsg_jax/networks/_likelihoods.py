@@ -5,7 +5,7 @@ All are densities with every constant: a log score is that of the observation.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import jax
@@ -83,35 +83,49 @@ class _Normal:
     """Densities and moments of a normal observation.
 
     Attributes:
-        scale: its standard deviation; None if the second half of the output says it.
-        floor: the least standard deviation, in units of y.
+        scale: its standard deviation, in units of y; None if the second half of the output says it.
+        floor: the least standard deviation, in units of the output.
+        origin: what the output 0 stands for, in units of y: a number for all, or for each.
+        unit: what the output 1 is more than that, in units of y, of the same kind.
     """
 
     scale: float | None
     floor: float
+    origin: tuple[float, ...] = (0.0,)
+    unit: tuple[float, ...] = (1.0,)
 
     def of(self, output: Array) -> tuple[Array, Array]:
-        """Return means and standard deviations, flat."""
+        """Return means and standard deviations in units of the output, flat."""
         flat = jnp.ravel(output)
         if self.scale is not None:
-            return flat, jnp.full_like(flat, self.scale)
+            return flat, jnp.full_like(flat, self.scale) / self._in_y(flat)[1]
         half = flat.shape[0] // 2
         return flat[:half], jax.nn.softplus(flat[half:]) + self.floor
 
+    def _in_y(self, like: Array) -> tuple[Array, Array]:
+        """Return the origin and the unit, as arrays."""
+        return jnp.asarray(self.origin, like.dtype), jnp.asarray(self.unit, like.dtype)
+
     def log_density(self, output: Array, row: Data) -> Array:
         mean, sd = self.of(output)
-        z = (jnp.ravel(_observed(row)) - mean) / sd
-        return jnp.sum(-0.5 * z**2 - jnp.log(sd) - 0.5 * math.log(2 * math.pi))
+        origin, unit = self._in_y(mean)
+        z = ((jnp.ravel(_observed(row)) - origin) / unit - mean) / sd
+        return jnp.sum(-0.5 * z**2 - jnp.log(sd) - jnp.log(unit) - 0.5 * math.log(2 * math.pi))
 
     def mean(self, output: Array) -> Array:
-        return self._shaped(self.of(output)[0])
+        mean, _ = self.of(output)
+        origin, unit = self._in_y(mean)
+        return self._shaped(origin + unit * mean)
 
     def sd(self, output: Array) -> Array:
-        return self._shaped(self.of(output)[1])
+        _, sd = self.of(output)
+        return self._shaped(self._in_y(sd)[1] * sd)
 
     def draw(self, key: Key, output: Array) -> Array:
         mean, sd = self.of(output)
-        return self._shaped(mean + sd * jax.random.normal(key, mean.shape, mean.dtype))
+        origin, unit = self._in_y(mean)
+        drawn = mean + sd * jax.random.normal(key, mean.shape, mean.dtype)
+        return self._shaped(origin + unit * drawn)
 
     def check(self, output: Any, data: Data) -> None:
         y, per_y = _observed(data), 1 if self.scale is not None else 2
@@ -153,7 +167,7 @@ def normal(
     Args:
         scale: the standard deviation, in units of y, or `"learned"`. Default: by what the network
             returns, from it if there are 2k numbers, learned if there are k.
-        floor: the least standard deviation, in units of y.
+        floor: the least standard deviation, in units of what the network returns.
         scale_prior: the prior of s, a standard deviation around 0 or a distribution.
 
     Raises:
@@ -173,7 +187,10 @@ def normal(
                 f"scale must be a positive number, 'learned' or None; got {checks.describe(scale)}"
             )
         checks.positive("scale", scale)
-    parts = _Normal(None if is_learned else scale, floor)
+    return _likelihood(_Normal(None if is_learned else scale, floor), is_learned, scale_prior)
+
+
+def _likelihood(parts: _Normal, is_learned: bool, scale_prior: Any) -> Likelihood:
     return Likelihood(
         parts.log_density,
         parts.mean,
@@ -305,9 +322,34 @@ def for_output(likelihood: Likelihood, output: Any, data: Data) -> Likelihood:
     """Return a likelihood for a network with such an output: a normal one that leaves the scale
     open learns it if the network returns means alone.
     """
-    parts = getattr(likelihood.log_density, "__self__", None)
-    if not isinstance(parts, _Normal) or parts.scale is not None or likelihood.raw_sd is not None:
+    parts = normal_parts(likelihood)
+    if parts is None or parts.scale is not None or likelihood.raw_sd is not None:
         return likelihood
     if _size(output) == math.prod(_observed(data).shape[1:]):
-        return normal("learned", floor=parts.floor, scale_prior=likelihood.raw_sd_prior)
+        return _likelihood(parts, True, likelihood.raw_sd_prior)
     return likelihood
+
+
+def normal_parts(likelihood: Likelihood) -> _Normal | None:
+    """Return what a likelihood of `normal` is made of; None for another one."""
+    parts = getattr(likelihood.log_density, "__self__", None)
+    return parts if isinstance(parts, _Normal) else None
+
+
+def in_units(
+    likelihood: Likelihood, origin: np.ndarray, unit: np.ndarray, shape: tuple[int, ...]
+) -> Likelihood:
+    """Return a normal likelihood whose output is in other units than y; another one as it is.
+
+    Args:
+        likelihood: the likelihood.
+        origin: what the output 0 stands for, in units of y, a number or one for each of the shape.
+        unit: what the output 1 is more than that, in units of y, like the origin.
+        shape: the shape of one observation.
+    """
+    parts = normal_parts(likelihood)
+    if parts is None:
+        return likelihood
+    origins, units = (tuple(np.broadcast_to(x, shape).ravel().tolist()) for x in (origin, unit))
+    parts = replace(parts, origin=origins, unit=units)
+    return _likelihood(parts, likelihood.raw_sd is not None, likelihood.raw_sd_prior)

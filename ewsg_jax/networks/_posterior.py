@@ -96,11 +96,11 @@ def posterior(
     likelihood = likelihood_of(likelihood)
     checks.boolean("check_data", check_data)
     named = check_params(params)
-    rows = _checked_rows(data)
+    rows = checked_rows(data)
     if check_data:
         checks.finite("data", rows)
     roles = _roles(params, named, sampled, fixed)
-    keys = KeyUse(_takes_key("apply", apply), _density_takes_key(likelihood))
+    keys = KeyUse(takes_key("apply", apply), _density_takes_key(likelihood))
 
     output = _checked_output(apply, keys.apply, params, rows)
     likelihood = for_output(likelihood, output, rows)
@@ -190,7 +190,7 @@ def _check_effects(model: NetworkModel, rows: Data) -> None:
             )
 
 
-def _checked_rows(data: Data) -> Any:
+def checked_rows(data: Data) -> Any:
     """Check the argument `data`, and return its rows."""
     rows = numeric.native(data.tree if isinstance(data, Rows) else data)
     if not isinstance(rows, dict) or not {"x", "y"} <= set(rows):
@@ -227,10 +227,10 @@ def _roles(
 
 def _density_takes_key(likelihood: Likelihood) -> bool:
     """Return whether a log density takes a key, as one's own function may."""
-    return likelihood.check is None and _takes_key("likelihood", likelihood.log_density)
+    return likelihood.check is None and takes_key("likelihood", likelihood.log_density)
 
 
-def _takes_key(name: str, function: Callable[..., Any]) -> bool:
+def takes_key(name: str, function: Callable[..., Any]) -> bool:
     """Return whether a function takes a key as its third argument, which has no default."""
     try:
         parameters = inspect.signature(function).parameters.values()

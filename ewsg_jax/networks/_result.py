@@ -31,6 +31,7 @@ class FitReport:
         halved_error: its standard error over chains.
         seconds: time of the parts: "train", "tune", "sample".
         stopped: why the run ended: "R-hat", "seconds" or "interrupted".
+        standardised: whether the network reads and returns standardised numbers.
     """
 
     dynamics: str
@@ -48,6 +49,7 @@ class FitReport:
     halved_error: float
     seconds: dict[str, float]
     stopped: str
+    standardised: bool = False
 
     @property
     def doubts(self) -> list[str]:
@@ -84,7 +86,8 @@ class FitReport:
             else f"{self.halved_change:+.3f} ± {self.halved_error:.3f}"
         )
         lines = [
-            f"{self.num_members} networks: {trained}",
+            f"{self.num_members} networks: {trained}; of "
+            f"{'standardised rows' if self.standardised else 'rows as they are'}",
             f"chains: {self.dynamics}, {self.batch_size:,} rows a step",
             f"{self.num_steps:,} steps, the first {self.burn_in:,} left out; {self.num_draws:,} "
             f"draws; ended by {self.stopped} ({times})",

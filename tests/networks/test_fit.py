@@ -1,8 +1,5 @@
 """`networks.fit` against closed forms: a linear network, whose posterior predictive is normal."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +7,7 @@ import pytest
 import scipy.stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.networks import _chains, _cores, _step_size, _train
+from ewsg_jax.networks import _chains, _cores, _curvature, _train
 from ewsg_jax.networks._result import FitReport
 
 RNG = np.random.default_rng(0)
@@ -39,7 +36,13 @@ def predictive():
 @pytest.fixture(scope="module")
 def fit():
     return ewsg.networks.fit(
-        jax.random.key(0), linear, PARAMS, DATA, likelihood=LIKELIHOOD, seconds=600.0
+        jax.random.key(0),
+        linear,
+        PARAMS,
+        DATA,
+        likelihood=LIKELIHOOD,
+        seconds=600.0,
+        standardise=False,
     )
 
 
@@ -103,36 +106,11 @@ def test_inputs_are_checked_against_those_of_the_data(fit):
 
 
 @pytest.mark.full
-def test_the_energy_error_is_that_of_the_steps():
-    """ΔV by NumPy from the positions of a loop of steps, ΔK from the states."""
-    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
-    dynamics = ewsg.dynamics.microcanonical(0.05, inverse_mass=model.prior_variance)
-    kernel = ewsg.kernel(dynamics, ewsg.gradients.full(model.posterior))
-    data = jax.tree.map(jnp.asarray, DATA)
-    state = kernel.init(jax.random.key(0), model.position, data)
-    several = jax.tree.map(lambda x: x[None], state)
-    key = jax.random.key(1)
-    found = _step_size.energy_errors(key, kernel, several, data, 3)[0]
-
-    def potential(w):
-        w = np.asarray(w, np.float64)
-        return 0.5 * np.sum((Y - X @ w) ** 2) / NOISE**2 + 0.5 * np.sum(w**2)
-
-    expected = []
-    for step_key in jax.random.split(jax.random.split(key, 1)[0], 3):
-        after, _ = kernel.step(step_key, state, data)
-        change = potential(after.position) - potential(state.position)
-        expected.append(change + float(after.dynamics.kinetic_change))
-        state = after
-    np.testing.assert_allclose(found, expected, atol=2e-3)
-
-
-@pytest.mark.full
 def test_the_largest_curvature_is_that_of_the_hessian():
     model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD, prior=2.0)
     positions = jnp.stack([jnp.asarray(PARAMS), jnp.zeros(3)])
     data = jax.tree.map(jnp.asarray, DATA)
-    found = _step_size.largest_curvature(jax.random.key(0), model, positions, data, 60)
+    found = _curvature.largest_curvature(jax.random.key(0), model, positions, data, 60)
     hessian = 4.0 * (X.T.astype(np.float64) @ X / NOISE**2 + np.eye(3) / 4)
     np.testing.assert_allclose(found, np.linalg.eigvalsh(hessian)[-1], rtol=0.01)
 
@@ -165,20 +143,6 @@ def test_groups_of_chains_in_threads_are_one_run():
     np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5, atol=1e-6)
     assert one.num_chains == 4
     assert one.gradient_evaluations == whole.gradient_evaluations
-
-
-def test_a_step_by_energy_is_one_whose_error_is_of_third_order(monkeypatch):
-    """With errors 5 h³ one round ends at the wanted variance, (h/h₀)⁶ times as large."""
-    state: Any = SimpleNamespace(position=np.zeros((4, 3)))
-
-    def errors(key, kernel, state, data, num_steps):
-        return np.full((4, num_steps), 5 * kernel**3)
-
-    monkeypatch.setattr(_step_size, "energy_errors", errors)
-    h = _step_size.by_energy(
-        jax.random.key(0), lambda h: h, state, None, 0.1, 1, 2 * 25 * 0.1**6 / 3
-    )
-    assert h == pytest.approx(0.1 * 2 ** (1 / 6), rel=1e-6)
 
 
 def test_what_a_report_doubts():

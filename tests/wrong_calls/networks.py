@@ -205,9 +205,9 @@ WRONG["networks.fan_in"] |= {
 }
 
 
-def fitted(params=PARAMS, y=X[:, 0], likelihood="normal", key=KEY, **options):
+def fitted(params=PARAMS, y=X[:, 0], likelihood="normal", key=KEY, x=X, **options):
     return functools.partial(
-        networks.fit, key, apply, params, {"x": X, "y": y}, likelihood=likelihood, **options
+        networks.fit, key, apply, params, {"x": x, "y": y}, likelihood=likelihood, **options
     )
 
 
@@ -228,5 +228,21 @@ WRONG["networks.fit"] |= {
     ),
     "V data['y'] | (6, 2) | one label for each row": fitted(
         y=np.eye(2)[LABELS], likelihood="categorical"
+    ),
+    "V data['y'] | (6, 1) | give data['y'].reshape(-1)": fitted(
+        y=LABELS[:, None], likelihood="categorical"
+    ),
+    "V data['y'] | got 2 in row 1 | must hold 0 and 1": fitted(
+        y=LABELS + 1, likelihood="categorical"
+    ),
+    "V data | 5 | 6": fitted(y=X[:5, 0]),
+    "V data['x'] | 12 NaN | finite": fitted(x=np.full_like(X, NAN)),
+    "V data['y'] | 6 NaN | finite": fitted(y=np.full(6, NAN, np.float32)),
+    "V apply | (2,) | 8, means and then raw standard deviations, or 4, means": fitted(
+        y=np.zeros((6, 2, 1)).repeat(2, 2)
+    ),
+    "T standardise | 3 (int) | True or False": fitted(standardise=3),
+    "T apply | 3 (int) | must be a function (params, x) -> output": functools.partial(
+        networks.fit, KEY, 3, PARAMS, {"x": X, "y": X[:, 0]}, likelihood="normal"
     ),
 }

@@ -1,0 +1,64 @@
+"""Inputs and observations in standard units: what a network of `networks.fit` reads and returns.
+
+With the means m and standard deviations s of the rows the network reads (x − m)/s, and of a normal
+observation it says (y − m)/s. Everything else is in the units of the data, densities included.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ewsg_jax.base.typing import Array, PyTree
+from ewsg_jax.networks._likelihoods import Likelihood, in_units, normal_parts
+
+
+def standardised(
+    apply: Callable[..., Any], takes_key: bool, likelihood: Likelihood, rows: PyTree
+) -> tuple[Callable[..., Any], Likelihood]:
+    """Return the network of inputs, and the likelihood of its output, in the units of the rows.
+
+    Args:
+        apply: `apply(params, x)`, or `apply(params, x, key)`.
+        takes_key: whether it takes a key.
+        likelihood: the likelihood; one that is not normal stays as it is.
+        rows: the rows {"x": inputs, "y": observations}.
+    """
+    leaves, structure = jax.tree.flatten(rows["x"])
+    units = [_mean_and_sd(np.asarray(leaf)) for leaf in leaves]
+
+    def read(x: PyTree) -> PyTree:
+        pairs = zip(jax.tree.leaves(x), units, strict=True)
+        return structure.unflatten([_scaled(leaf, unit) for leaf, unit in pairs])
+
+    def without_key(params: PyTree, x: PyTree) -> Any:
+        return apply(params, read(x))
+
+    def with_key(params: PyTree, x: PyTree, key: Any) -> Any:
+        return apply(params, read(x), key)
+
+    if normal_parts(likelihood) is not None:
+        y = np.asarray(rows["y"])
+        likelihood = in_units(likelihood, *_mean_and_sd(y), y.shape[1:])
+    return with_key if takes_key else without_key, likelihood
+
+
+def _scaled(leaf: Array, unit: tuple[np.ndarray, np.ndarray]) -> Array:
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        return leaf
+    mean, sd = (jnp.asarray(x, leaf.dtype) for x in unit)
+    return (leaf - mean) / sd
+
+
+def _mean_and_sd(leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and sd of each column of a table, or of all numbers of images or sequences.
+
+    Numbers that are all alike have the sd 1.
+    """
+    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+    wide, axes = leaf.astype(np.float64) if is_float else leaf, 0 if leaf.ndim <= 2 else None
+    mean, sd = wide.mean(axes), wide.std(axes)
+    rounding = float(jnp.finfo(leaf.dtype).eps) if is_float else 0.0
+    return mean, np.where(sd > rounding * np.abs(mean), sd, 1.0)
