@@ -1,6 +1,7 @@
 """Plan a run: which kernel, from where and how long; and whether a chain is needed at all."""
 
 import dataclasses
+import math
 import time
 import warnings
 from collections.abc import Collection, Mapping
@@ -375,6 +376,9 @@ def _plan_of(
         mode_findings: what the search for the mode met.
         passes_for_mode: passes over the data that it took.
     """
+    # Of a pilot run that was not judged it is not known: then what was predicted.
+    predicted = result.burn_in / settings.BURN_IN_TIMES
+    steps_per_draw = result.time if math.isfinite(result.time) else predicted
     reports = [result.gaussian and result.gaussian.report, result.report]
     of_reports = dict.fromkeys(report.note for report in reports if report)
     notes = [finding.text for finding in mode_findings] + list(result.notes)
@@ -386,7 +390,7 @@ def _plan_of(
         kernel=result.kernel,
         start=result.start,
         burn_in=result.burn_in,
-        autocorrelation_time=result.time,
+        autocorrelation_time=steps_per_draw,
         table=tuple(result.table),
         gaussian=result.gaussian,
         mode=request.mode,

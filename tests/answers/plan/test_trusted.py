@@ -11,6 +11,7 @@ import pytest
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.plan import other_modes as room
+from ewsg_jax.answers.plan import pilot_run
 from ewsg_jax.answers.plan.other_modes import find_other_modes
 from ewsg_jax.answers.plan.pilot_run import PilotRun
 from ewsg_jax.answers.plan.whitening import Whitening
@@ -25,6 +26,23 @@ COUNTS = jnp.asarray(RNG.multinomial(1, [0.02, 0.3, 0.68], 60), jnp.float32)
 UPTO = jnp.asarray(RNG.uniform(0.0, 2.0, 100), jnp.float32)
 ROWS = jnp.zeros(20)
 INF = jnp.inf
+
+
+@pytest.mark.full
+def test_a_plan_whose_pilot_run_was_not_judged_is_printed(monkeypatch):
+    """How long an effective draw takes is then what was predicted."""
+
+    def check(*arguments, **options):
+        raise ValueError("nothing moved")
+
+    monkeypatch.setattr(pilot_run, "check", check)
+    posterior = ewsg.Posterior(lambda t, row: row * t - jnp.exp(t), lambda t: -0.5 * t**2)
+    with pytest.warns(RuntimeWarning, match="not trusted"):
+        planned = ewsg.plan(KEY, posterior, 0.0, jnp.ones(3), methods=["uld"], seconds=20.0)
+    assert "could not be judged: nothing moved" in planned.doubts[0]
+    assert np.isfinite(planned.autocorrelation_time)
+    assert np.isfinite(planned.data_passes())
+    assert "NOT TRUSTED" in str(planned)
 
 
 def two_modes(w, row):
