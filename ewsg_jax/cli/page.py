@@ -30,7 +30,8 @@ body{font:16px/1.5 system-ui,sans-serif;color:#222;max-width:62rem;margin:2rem a
 h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2.2rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
-th:first-child,td:first-child,.text{text-align:left}.wide{overflow-x:auto}
+th:first-child,td:first-child,th:nth-child(2),td:nth-child(2){text-align:left}
+td:nth-child(2){white-space:normal}.wide{overflow-x:auto}
 svg{width:100%;height:auto;font:13px system-ui,sans-serif}.grid{stroke:#e4e4e4}
 .none{stroke:#888;stroke-dasharray:4 3}.outer{stroke:#2b6a99;stroke-width:1.5}
 .inner{stroke:#2b6a99;stroke-width:5}.median{fill:#fff;stroke:#2b6a99;stroke-width:2}
