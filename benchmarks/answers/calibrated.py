@@ -2,6 +2,8 @@
 
     python -m benchmarks.answers.calibrated
 
+Stored ranks are kept: a run goes on where another ended.
+
 Parameters are drawn from the prior and data from the model; chains of `ewsg_jax.numpyro_kernel`
 sample the posterior, `chain_method="vectorized"`, and each parameter's rank among thinned draws is
 stored. Ranks are uniform if the posterior is right (Talts, Betancourt, Simpson, Vehtari & Gelman
@@ -11,7 +13,7 @@ stored. Ranks are uniform if the posterior is right (Talts, Betancourt, Simpson,
 import argparse
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,9 +28,9 @@ from scipy import stats
 import ewsg_jax as ewsg
 from benchmarks.record import RESULTS
 
-CHAINS, DRAWS, THIN, BURN_IN, BINS = 4, 24, 50, 600, 10
-"""Chains; kept draws of each; steps between them, and before them; bins of the χ² test. By hand:
-draws so far apart are nearly independent, as ranks must be."""
+CHAINS, DRAWS, THIN, BURN_IN, BINS, CHUNK = 4, 24, 50, 600, 10, 20
+"""Chains; kept draws of each; steps between them, and before them; bins of the χ² test; simulations
+between two writes. By hand: draws so far apart are nearly independent, as ranks must be."""
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 2)).astype(np.float32)
 GROUP = RANDOM.integers(6, size=60)
@@ -78,36 +80,46 @@ CASES = {
 }
 
 
-def ranks(case: Case, simulations: int, key: jax.Array) -> dict[str, list[int]]:
-    """Return the ranks of each number among CHAINS · DRAWS draws."""
+def ranks(case: Case, key: jax.Array, first: int, simulations: int) -> Iterator[dict[str, Any]]:
+    """Yield each number's ranks among CHAINS · DRAWS draws, in CHUNK simulations at once from the
+    first on.
+    """
     truth: Any = numpyro.infer.Predictive(case.model, num_samples=simulations)(key, case.inputs)
     bridged = ewsg.from_numpyro(case.model, case.inputs, truth["y"][0])
-    mcmc = MCMC(
-        ewsg.numpyro_kernel(case.kernel(bridged.posterior)),
-        num_warmup=BURN_IN,
-        num_samples=DRAWS * THIN,
-        thinning=THIN,
-        num_chains=CHAINS,
-        chain_method="vectorized",
-        progress_bar=False,
-        jit_model_args=True,
-    )
-    of_numbers: dict[str, list[int]] = {}
     start = jax.tree.map(lambda x: jnp.zeros((CHAINS, *x.shape)), bridged.position)
-    for number in range(simulations):
-        data = case.inputs, truth["y"][number]
-        mcmc.run(jax.random.fold_in(key, number), *data, init_params=start)
-        for name, draws in mcmc.get_samples().items():
-            below = (np.asarray(draws) < np.asarray(truth[name][number])).sum(0)
-            for place, rank in enumerate(np.ravel(below)):
-                of_numbers.setdefault(f"{name}[{place}]", []).append(int(rank))
-    return of_numbers
+
+    @jax.jit
+    @jax.vmap
+    def draws(key: jax.Array, y: jax.Array) -> Any:
+        mcmc = MCMC(
+            ewsg.numpyro_kernel(case.kernel(bridged.posterior)),
+            num_warmup=BURN_IN,
+            num_samples=DRAWS * THIN,
+            thinning=THIN,
+            num_chains=CHAINS,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        mcmc.run(key, case.inputs, y, init_params=start)
+        return mcmc.get_samples()
+
+    for done in range(first, simulations, CHUNK):
+        numbers = jnp.arange(done, done + CHUNK) % simulations
+        keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(numbers)
+        found: dict[str, list[int]] = {}
+        for name, values in draws(keys, truth["y"][numbers]).items():
+            below = (np.asarray(values) < np.asarray(truth[name][numbers])[:, None]).sum(1)
+            for k, of_one in enumerate(below.reshape(CHUNK, -1)[: simulations - done].T):
+                found[f"{name}[{k}]"] = of_one.tolist()
+        yield found
 
 
 def uniformity(of_one: Sequence[int]) -> float:
-    """Return the p-value of χ² over BINS bins of ranks."""
+    """Return the p-value of χ² over BINS bins of ranks, which hold nearly as many values each."""
     edges = np.linspace(-0.5, CHAINS * DRAWS + 0.5, BINS + 1)
-    return float(stats.chisquare(np.histogram(of_one, edges)[0]).pvalue)
+    expected, _ = np.histogram(range(CHAINS * DRAWS + 1), edges)
+    expected = expected * len(of_one) / (CHAINS * DRAWS + 1)
+    return float(stats.chisquare(np.histogram(of_one, edges)[0], expected).pvalue)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -117,14 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "calibrated.json")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    results = {}
+    text = json.loads(options.out.read_text()) if options.out.exists() else {}
+    same = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "apart": THIN}
+    results = text["results"] if same.items() <= text.items() else {}
     for number, (name, case) in enumerate(CASES.items()):
-        of_numbers = ranks(case, options.simulations, jax.random.key(number))
-        least = {one: round(uniformity(values), 4) for one, values in of_numbers.items()}
-        results[name] = {"p": least, "ranks": of_numbers}
-        print(name, least, flush=True)
-        text = {"simulations": options.simulations, "draws": CHAINS * DRAWS, "results": results}
-        options.out.write_text(json.dumps(text) + "\n")
+        of_numbers = results.get(name, {}).get("ranks", {})
+        first = len(next(iter(of_numbers.values()), []))
+        key = jax.random.key(number)
+        for of_chunk in ranks(case, key, first, options.simulations):
+            for one, some in of_chunk.items():
+                of_numbers.setdefault(one, []).extend(some)
+            p = {one: round(uniformity(values), 4) for one, values in of_numbers.items()}
+            results[name] = {"p": p, "ranks": of_numbers}
+            options.out.write_text(json.dumps(same | {"results": results}) + "\n")
+        print(name, results[name]["p"], flush=True)
 
 
 if __name__ == "__main__":
