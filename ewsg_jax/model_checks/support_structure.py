@@ -28,10 +28,10 @@ ALWAYS_POSITIVE = {"exp", "exp2", "abs", "square", "logistic", "cosh"}
 KEEPS_POSITIVE = (
     "add mul div max min reduce_sum reduce_max reduce_min reduce_prod cumsum sqrt broadcast_in_dim "
     "reshape squeeze convert_element_type transpose slice concatenate copy stop_gradient "
-    "expand_dims log1p select_n gather dynamic_slice rsqrt pow"
+    "expand_dims log1p select_n gather dynamic_slice rsqrt"
 )
-"""Primitives that are positive if all of their arguments are."""
-COMPARISONS = "eq ne lt le gt ge and or xor not is_finite".split()
+"""Primitives that are positive if all of their arguments are; a power, if its base is."""
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "is_finite"]
 """Primitives whose results are finite whatever their arguments are."""
 SOLVER = "custom_vjp_call"
 ENTERED = jaxprs.CALLS - {SOLVER}
@@ -92,7 +92,9 @@ def _has_end(function: Callable[..., Any], position: object, *others: object) ->
             is_beyond = all(x.is_beyond for x in values)
         elif name not in jaxprs.SUMS.split():
             is_beyond, ends = is_beyond and not depends, ends or (is_beyond and depends)
-        ends |= depends and name in NEEDS_POSITIVE and not values[0].is_positive
+        exponent = _whole_exponent(equation)
+        if exponent is None and depends and name in NEEDS_POSITIVE:
+            ends |= not values[0].is_positive
         for inner in () if name == SOLVER else jaxprs.programs_in(equation):
             num_inputs = len(getattr(inner, "jaxpr", inner).invars)
             inputs = values if len(values) == num_inputs else [Sign(depends)] * num_inputs
@@ -100,7 +102,8 @@ def _has_end(function: Callable[..., Any], position: object, *others: object) ->
             ends |= any(x.ends or (x.is_beyond and depends) for x in results)
         is_positive = (
             name in ALWAYS_POSITIVE
-            or (name == "integer_pow" and equation.params["y"] % 2 == 0)
+            or (exponent is not None and exponent % 2 == 0)
+            or (name in ("pow", "integer_pow") and values[0].is_positive)
             or (name == "mul" and equation.invars[0] is equation.invars[1])
             or (name in KEEPS_POSITIVE.split() and all(x.is_positive for x in values))
         )
@@ -108,6 +111,18 @@ def _has_end(function: Callable[..., Any], position: object, *others: object) ->
 
     inputs = [Sign(i < count) for i in range(len(program.jaxpr.invars))]
     return any(x.ends for x in jaxprs.interpret(program, inputs, rule, _sign, ENTERED))
+
+
+def _whole_exponent(equation: jaxprs.Equation) -> int | None:
+    """Return the exponent of a power by a whole number, which has a value everywhere; None for
+    another equation.
+    """
+    if equation.primitive.name == "integer_pow":
+        return equation.params["y"]
+    exponent = equation.invars[-1] if equation.primitive.name == "pow" else None
+    if exponent is None or not jaxprs.is_literal(exponent) or np.ndim(exponent.val):
+        return None
+    return int(exponent.val) if float(exponent.val).is_integer() else None
 
 
 def _says_finite(equation: jaxprs.Equation, values: list[Sign]) -> bool:

@@ -191,6 +191,7 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jnp.where(row > 0, -((t - row) ** 2), -jnp.inf) + t,
         lambda t, row: t * row + 0 * jnp.sum(jnp.where(t < row, jnp.inf, 0.0) > 0),
         lambda t, row: (t * row, jnp.log(t))[0],
+        lambda t, row: jnp.log1p(jnp.power(t - row, 2.0)) + jnp.log(jnp.exp(t) ** -0.5),
     ):
         assert can_end(ewsg.Posterior(smooth, flat), jnp.float32(0), Y) == (
             False,
@@ -201,6 +202,7 @@ def test_ready_models_and_smooth_functions_have_no_end():
         lambda t, row: jnp.log(t),
         lambda t, row: jnp.sqrt(t - row),
         lambda t, row: t**0.5,
+        lambda t, row: jnp.log(t**3),
         lambda t, row: jnp.where(jnp.isfinite(jnp.log(t)), t * row, -jnp.inf),
         lambda t, row: jnp.where(t > 0, jnp.where(row > 0, t, -jnp.inf), t),
         lambda t, row: -INF * (t < row),
