@@ -3,6 +3,7 @@
 This module imports NumPyro, and is imported when a bridge is called.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro import handlers
 from numpyro.infer.util import potential_energy
 
@@ -38,6 +40,7 @@ class ModelCall:
         held: what the model itself holds of each row, leading axis row.
         effects: sites with one value for each row, by name: the axis that counts them.
         missing: sites of missing observations, which are integrated out.
+        others: observed sites that are none of rows, factors left out.
     """
 
     model: Callable[..., Any]
@@ -51,6 +54,7 @@ class ModelCall:
     held: dict[str, np.ndarray] = field(default_factory=dict)
     effects: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def leaves(self) -> dict[str, Any]:
         """Return the arrays among the arguments by name, such as `x` or `batch['x']`."""
@@ -74,8 +78,15 @@ class ModelCall:
             position: unconstrained values by site.
             rows: the rows that the model is called with; None for all of them.
         """
-        handler = self._handler(rows)
-        return jnp.negative(potential_energy(handler, *self._called_with(rows), position))
+        with self._in_support():
+            potential = potential_energy(self._handler(rows), *self._called_with(rows), position)
+        return jnp.negative(potential)
+
+    def _in_support(self) -> Any:
+        """Return a context in which no density is set to 0 outside of its support: nothing is there
+        that NumPyro's own transforms made, and only what is observed may be.
+        """
+        return contextlib.nullcontext() if self.others else numpyro.validation_enabled(False)
 
     def log_likelihoods(self, position: Position, rows: Data) -> Array:
         """Return the log density of what is observed in each row, shape (b,); None: all rows."""
@@ -231,11 +242,6 @@ class OneDatum(ModelCall):
         named = {name: _in_front(leaf[None], 0) for name, leaf in self.leaves().items()}
         return named or {ROW: np.zeros(1, np.int32)}
 
-    def log_prior(self, position: Position, rows: Data = None) -> Array:
-        """Return the log density of all that is not observed."""
-        potential = potential_energy(self._handler(None), self.arguments, self.keywords, position)
-        return jnp.negative(potential)
-
     def log_likelihoods(self, position: Position, rows: Data) -> Array:
         """Return the log density of all that is observed, shape (b,)."""
 
@@ -248,7 +254,7 @@ class OneDatum(ModelCall):
 
     def _called_with(self, rows: Data) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def replaced(path: Any, leaf: Any) -> Any:
-            return rows[self._name(path)] if is_array(leaf) else leaf
+            return rows[self._name(path)] if rows is not None and is_array(leaf) else leaf
 
         return jax.tree_util.tree_map_with_path(replaced, (self.arguments, self.keywords))
 

@@ -110,6 +110,11 @@ def _by_row(
         num_rows=num_rows,
         sites=sites,
         effects=row_effects(structure, plate),
+        others=tuple(
+            name
+            for name, site in structure.observed.items()
+            if name not in sites and not _is_factor(site)
+        ),
     )
     axes = row_axes(call, num_rows)
     # An array may have n numbers and no rows, such as one for each of n columns.
@@ -249,21 +254,27 @@ def _checked_prior(call: ModelCall, position: Position) -> SitePrior:
         NotOnSomeError: the model does not run on some rows.
     """
     data, n = call.data(), call.num_rows
+    batches = batches_to_compare(n)
 
     @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-    def both(position: Position, rows: Data) -> tuple[Array, Array]:
+    def of_each(position: Position, batches: list[Data]) -> list[tuple[Array, Array]]:
         # Effects of rows have a prior of their own length.
-        log_prior = jnp.zeros(()) if call.effects else call.log_prior(position, rows)
-        return log_prior, call.log_likelihoods(position, rows)
+        return [
+            (
+                jnp.zeros(()) if call.effects else call.log_prior(position, rows),
+                call.log_likelihoods(position, rows),
+            )
+            for rows in batches
+        ]
 
-    position = away_from(position)
-    prior, of_all = map(np.asarray, both(position, data))
+    try:
+        (prior, of_all), *of_batches = jax.device_get(
+            of_each(away_from(position), [data, *(take_rows(data, rows) for rows in batches)])
+        )
+    except Exception as error:
+        raise _fails_on_some(error) from error
     is_same = not call.effects
-    for numbers in batches_to_compare(n):
-        try:
-            log_prior, densities = map(np.asarray, both(position, take_rows(data, numbers)))
-        except Exception as error:
-            raise _fails_on_some(error) from error
+    for numbers, (log_prior, densities) in zip(batches, of_batches, strict=True):
         is_same &= is_close(log_prior, prior)
         if densities.shape != numbers.shape or not is_close(densities, of_all[numbers]):
             raise ValueError(

@@ -3,12 +3,15 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.infer.util import potential_energy
 
 import ewsg_jax as ewsg
+from ewsg_jax.model_checks.support_structure import can_end
 from tests.bridges import numpyro_models as models
 
 POSITIONS = 5
@@ -95,3 +98,34 @@ def test_the_rows_of_a_batch_add_up_to_all(name):
     ]
     prior, _ = ravel_pytree(model.posterior.prior_gradient(position))
     np.testing.assert_allclose(sum(batches) / 3 + prior, gradient, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["logistic", pytest.param("hierarchy", marks=pytest.mark.full)])
+def test_validation_of_numpyro_is_no_end_of_a_density(name):
+    """A plan would look for it, at the cost of a program and of passes over the data."""
+    model = bridged(name)
+    assert can_end(model.posterior, model.position, model.data) == (False, False)
+
+
+def test_what_the_model_observes_may_still_be_outside_of_its_support():
+    """By the position, of a row and of the whole model."""
+
+    def within(y, largest):
+        top = numpyro.sample("top", dist.LogNormal(0.0, 1.0))
+        numpyro.sample("largest", dist.Uniform(0.0, top), obs=largest)
+        with numpyro.plate("N", len(y)):
+            numpyro.sample("y", dist.Uniform(0.0, top), obs=y)
+
+    y = jnp.linspace(0.1, 1.0, 5)
+    model = ewsg.from_numpyro(within, y, jnp.float32(2.0))
+    for top, of_rows, prior in (
+        (0.5, [0, 0, 1, 1, 1], True),
+        (1.5, [0] * 5, True),
+        (3, [0] * 5, 0),
+    ):
+        at = {"top": jnp.log(top)}
+        np.testing.assert_array_equal(
+            model.posterior.log_likelihoods(at, model.data) == -jnp.inf, of_rows
+        )
+        assert (model.posterior.log_prior(at) == -jnp.inf) == prior
+    assert can_end(model.posterior, model.position, model.data) == (True, True)
