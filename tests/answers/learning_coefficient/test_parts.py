@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.answers.learning_coefficient import search
 from ewsg_jax.answers.learning_coefficient.at_draws import LossChanges, Stiffness, largest_curvature
-from ewsg_jax.answers.learning_coefficient.chains import PairedChains, error_of_mean
+from ewsg_jax.answers.learning_coefficient.chains import (
+    CoefficientEstimate,
+    PairedChains,
+    error_of_mean,
+)
 from ewsg_jax.answers.learning_coefficient.target import Localized, flat, target_of
 from ewsg_jax.base.optional import student_quantile
 
@@ -111,6 +116,44 @@ def test_the_bias_of_half_the_step_is_that_of_its_order(order):
     estimate = PairedChains.estimate(pairs)
     assert estimate.bias == pytest.approx(0.8 * 0.25**order)
     assert estimate.value - estimate.bias == pytest.approx(12.0)
+
+
+def test_a_run_that_ends_after_a_new_step_keeps_the_draws_before(monkeypatch):
+    """The steps are over when the bias asks for half the step: chains of that have no draws."""
+
+    class OneEstimate:
+        lost = interrupted = False
+        curvature, noise, draws_at_once = -np.inf, 0.0, 40
+
+        def __init__(self, request, setting, number):
+            self.setting, self.num_steps, self.data_passes = setting, 0, 0.0
+            self.changes = {}
+
+        def advance(self, num_draws, seconds):
+            self.num_steps, self.changes = 400, {"": np.zeros((8, 40, 2))}
+
+        def estimate(self):
+            return CoefficientEstimate(10.0, 0.1, 5.0, 0.1, 0.1, 1.0)
+
+    monkeypatch.setattr(search, "PairedChains", OneEstimate)
+    request: Any = SimpleNamespace(
+        target=SimpleNamespace(strength=1.0),
+        num_data=100,
+        num_steps=500,
+        thin=10,
+        draws_per_call=40,
+        tolerance=0.03,
+        step_size=None,
+        batch_size=None,
+        seconds=None,
+        progress=False,
+    )
+    outcome = search.run(request, curvature=99.0)
+    assert outcome.chains.changes[""].shape == (8, 40, 2)
+    assert outcome.chains.setting.step_size == pytest.approx(0.08)
+    assert outcome.estimate is not None
+    assert outcome.estimate.value == 10
+    assert "all 500 steps" in outcome.reason
 
 
 def test_errors_are_the_larger_ones_of_chains_and_of_draws():
