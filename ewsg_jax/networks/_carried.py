@@ -11,13 +11,14 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Data, Key, P
 from ewsg_jax.gradients import Evaluations
+from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, posterior_of
 from ewsg_jax.networks._model import Assembly, NetworkModel
 
 
 @module
 class Carrying(Kernel[P]):
-    """The kernel of `carry`.
+    """The kernel of `carry` of one without a dynamics, or on batches of a stream.
 
     Attributes:
         kernel: the kernel that makes the steps.
@@ -69,12 +70,41 @@ class Carrying(Kernel[P]):
         self.kernel.check(position, data)
 
 
+@module
+class CarryingPair(Pair[P]):
+    """The kernel of `carry` of a dynamics with an estimator, which is one itself.
+
+    Attributes:
+        carried: the leaves that are not sampled.
+        assembly: the parts of the model, whose functions read them.
+    """
+
+    carried: Any
+    assembly: Assembly = static()
+
+    def __repr__(self) -> str:
+        plain = Pair(dynamics=self.dynamics, estimator=self.estimator)
+        return f"carry({plain!r}, {len(self.carried)} leaves)"
+
+    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
+        # As above.
+        self.check(position, data)
+        with self.assembly.reading(self.carried):
+            return super().init(key, position, data)
+
+    def transition(
+        self, randomness: Randomness, state: KernelState[P], data: Data
+    ) -> tuple[KernelState[P], Info]:
+        with self.assembly.reading(self.carried):
+            return super().transition(randomness, state, data)
+
+
 def carry(kernel: Kernel[P], model: NetworkModel) -> Kernel[P]:
     """Return a kernel of a network whose leaves that are not sampled are arguments of its programs.
 
     For a last layer or adapters of a large network. Without it the programs of a run hold these
     leaves as constants, which take time to compile and memory: with 80 MB of them each program has
-    160 MB of text. The draws are the same. `forecast` and `halve` do not know the kernel.
+    160 MB of text. The draws are the same, and so are the answers of `forecast` and `halve`.
 
     Args:
         kernel: a kernel of `model.posterior`.
@@ -104,5 +134,12 @@ def carry(kernel: Kernel[P], model: NetworkModel) -> Kernel[P]:
     if posterior_of(kernel) != model.posterior:
         raise ValueError(
             f"kernel must be of model.posterior; got {kernel!r}, which is of another posterior"
+        )
+    if type(kernel) is Pair:
+        return CarryingPair(
+            dynamics=kernel.dynamics,
+            estimator=kernel.estimator,
+            carried=model._assembly.constants,
+            assembly=model._assembly,
         )
     return Carrying(kernel=kernel, carried=model._assembly.constants, assembly=model._assembly)

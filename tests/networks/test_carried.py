@@ -47,6 +47,55 @@ def test_draws_are_the_same(name):
     assert np.any(runs[0].draws["last"])
 
 
+@pytest.mark.full
+def test_a_stopped_run_goes_on_with_the_same_leaves_alone(tmp_path):
+    of = model()
+    kernel = networks.carry(METHODS["sghmc"](of.posterior), of)
+    key, options = jax.random.key(0), {"progress": False, "num_chains": 2}
+    path, steps = tmp_path / "run", 200_000
+    begun = ewsg.sample(
+        key, kernel, of.position, DATA, steps, thin=100, seconds=0.1, checkpoint=path, **options
+    )
+    assert begun.num_draws < steps // 100
+    options = {"position": of.position, "seconds": 0.1, "progress": False}
+    longer = ewsg.resume(path, DATA, kernel=kernel, **options)
+    assert longer.num_draws > begun.num_draws
+    np.testing.assert_array_equal(longer.draws["last"][:, : begun.num_draws], begun.draws["last"])
+    moved = networks.posterior(
+        apply,
+        PARAMS | {"base": PARAMS["base"] + 1},
+        DATA,
+        likelihood=networks.normal(1.0),
+        sampled="last",
+    )
+    other = networks.carry(METHODS["sghmc"](moved.posterior), moved)
+    with pytest.raises(ValueError, match=r"kernel must be that of the run .* other numbers"):
+        ewsg.resume(path, DATA, kernel=other, **options)
+
+
+@pytest.mark.full
+def test_halved_steps_and_forecasts_are_the_same():
+    def small(params, x):
+        return jnp.tanh(x @ params["base"]) @ params["last"]
+
+    params = {"base": PARAMS["base"][:, :3], "last": PARAMS["last"][:3]}
+    likelihood = networks.normal(1.0)
+    of = networks.posterior(small, params, DATA, likelihood=likelihood, sampled="last")
+    kernel = ewsg.sgld(of.posterior, 1e-2, batch_size=4)
+    carried = networks.carry(kernel, of)
+    assert repr(carried).startswith("carry(kernel(dynamics=langevin")
+    halved, plain = (
+        ewsg.halve(jax.random.key(0), each, of.position, DATA, 200, progress=False).bias.mean_shift
+        for each in (carried, kernel)
+    )
+    np.testing.assert_allclose(halved["last"], plain["last"], rtol=1e-3, atol=1e-5)
+    mode = ewsg.find_mode(jax.random.key(0), of.posterior, of.position, DATA)
+    predicted, plain = (
+        ewsg.forecast(each, mode, DATA).variance_ratio["last"] for each in (carried, kernel)
+    )
+    np.testing.assert_array_equal(predicted, plain)
+
+
 def test_programs_do_not_hold_what_is_carried():
     of = model()
     kernel = METHODS["sghmc"](of.posterior)
