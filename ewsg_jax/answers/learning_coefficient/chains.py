@@ -93,7 +93,8 @@ class CoefficientEstimate(NamedTuple):
         error: its Monte Carlo standard error.
         bias: by how much it is too large.
         bias_error: the Monte Carlo standard error of that.
-        corrected_error: that of the value less the bias, whose errors are not independent.
+        corrected_error: that of the value less the bias, whose errors are not independent, and
+            what higher orders of h may leave.
         rhat: split R-hat of the loss.
     """
 
@@ -226,12 +227,14 @@ class PairedChains:
         used = coefficient[:, -max(1, int(self._request.used_share * coefficient.shape[1])) :]
         fine, apart = used[..., 1], used[..., 0] - used[..., 1]
         weight = 1 / (2**self.order - 1)
+        # What the bias may be beyond its leading order, as in `halve`.
+        remainder = (weight - 1 / (2 ** (self.order + 1) - 1)) * apart.mean()
         return CoefficientEstimate(
             value=float(fine.mean()),
             error=error_of_mean(fine),
             bias=float(weight * apart.mean()),
             bias_error=weight * error_of_mean(apart),
-            corrected_error=error_of_mean(fine - weight * apart),
+            corrected_error=float(np.hypot(error_of_mean(fine - weight * apart), remainder)),
             rhat=float(rhat(fine[..., None])[0]),
         )
 

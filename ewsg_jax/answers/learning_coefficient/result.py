@@ -22,8 +22,8 @@ class LearningCoefficient:
         bias: by how much the step and the minibatches make it too large, from the difference of
             chains at h and at h/2; NaN if it is not known.
         bias_error: the standard error of the bias; NaN if it is not known.
-        corrected_error: the standard error of `corrected`, without what higher orders of h leave;
-            NaN if the bias is not known.
+        corrected_error: the standard error of `corrected`, with what higher orders of h may leave
+            in it; NaN if the bias is not known.
         bias_unknown: why the bias is not known; empty if it is.
         draws: nβ(L(w) − L(w*)) at each draw that counts, array (chain, draw), step h/2.
         losses: the mean loss at each of these draws by name: "data", then the observables; arrays

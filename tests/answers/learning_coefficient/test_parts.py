@@ -116,6 +116,10 @@ def test_the_bias_of_half_the_step_is_that_of_its_order(order):
     estimate = PairedChains.estimate(pairs)
     assert estimate.bias == pytest.approx(0.8 * 0.25**order)
     assert estimate.value - estimate.bias == pytest.approx(12.0)
+    # If the difference is of the next order, that is how far the correction is off.
+    apart = 0.8 * (0.5**order - 0.25**order)
+    other = apart / (2 ** (order + 1) - 1)
+    assert estimate.corrected_error == pytest.approx(estimate.bias - other)
 
 
 def test_a_run_that_ends_after_a_new_step_keeps_the_draws_before(monkeypatch):
