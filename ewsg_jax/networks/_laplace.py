@@ -150,11 +150,9 @@ def laplace(
                 f"{np.sqrt(1 + beyond):.3g} times too wide",
                 *notes,
             )
-        covariance = LowRank(unit**2, vectors, 1 / (1 + values))  # type: ignore[arg-type]
-        return approximation(pytrees.placed(covariance, dtype), notes)
-    scaled = unit[:, None] * vectors
-    dense = (scaled / (1 + np.maximum(values, 0))) @ scaled.T
-    return approximation(pytrees.placed(dense, dtype), notes)
+    # As factors, for the matrix itself may lose its smallest eigenvalues to rounding in float32.
+    covariance = LowRank(unit**2, vectors, 1 / (1 + np.maximum(values, 0)))  # type: ignore[arg-type]
+    return approximation(pytrees.placed(covariance, dtype), notes)
 
 
 def _negative(curvatures: np.ndarray, wide: bool) -> tuple[str, ...]:

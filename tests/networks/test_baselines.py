@@ -216,6 +216,23 @@ def test_the_last_layer_alone():
     np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.parametrize("structure", ["dense", "low_rank"])
+def test_laplace_holds_curvatures_that_no_matrix_of_float32_does(structure):
+    """Of 4e8 along one column and 1 along another, in a turned basis: Cholesky in float32 fails."""
+    draw = np.random.default_rng(0)
+    turn = np.linalg.qr(draw.normal(size=(4, 4)))[0]
+    x = draw.normal(size=(200, 4)) * np.geomspace(1e-3, 1e3, 4) @ turn
+    rows = {"x": x.astype(np.float32), "y": np.zeros(200, np.float32)}
+    model = ewsg.models.linear_regression(noise_scale=1.0, prior_scale=1.0)
+    fitted = networks.laplace(model, jnp.zeros(4), rows, structure=structure)
+    precision = rows["x"].T.astype(float) @ rows["x"] + np.eye(4)
+    np.testing.assert_allclose(fitted.sd[0], np.diag(np.linalg.inv(precision)) ** 0.5, rtol=1e-3)
+    drawn = np.asarray(fitted.draws(KEY, 500).position[0], float)
+    # 500 draws: four errors of a variance are 25 %.
+    whitened = np.cov((drawn @ np.linalg.cholesky(precision)).T)
+    assert 0.7 < np.linalg.eigvalsh(whitened)[0] < np.linalg.eigvalsh(whitened)[-1] < 1.4
+
+
 def linear_network():
     """A network without a hidden layer at its mode, in float32."""
     position = jnp.asarray(EXACT @ INPUTS.T @ LINEAR["y"] / NOISE**2, jnp.float32)
