@@ -76,6 +76,9 @@ WRONG["learning_coefficient"] |= {
     "V observables['a'] | shape (1, 1) | like those of data": lambda: coefficient(
         observables={"a": ROWS | {"x": jnp.ones((6, 1))}}
     ),
+    "V observables['a'] | observables['a']['x']: 6, observables['a']['y']: 4 | share": (
+        lambda: coefficient(observables={"a": ROWS | {"y": jnp.ones(4)}})
+    ),
     "V num_steps | got 10 | at least 1000": lambda: coefficient(num_steps=10),
     "T learning_coefficient | traced | on the host": lambda: jax.jit(coefficient)(WEIGHTS, ROWS),
 }

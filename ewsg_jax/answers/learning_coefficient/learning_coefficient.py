@@ -219,6 +219,7 @@ def _observables(
             )
         except (TypeError, ValueError) as error:
             text = str(error).replace("data must be", f"observables[{name!r}] must be", 1)
+            text = text.replace(" data[", f" observables[{name!r}][")
             raise type(error)(text) from None
         if check_data:
             checks.finite(f"observables[{name!r}]", numeric.native(other))
