@@ -60,9 +60,10 @@ class Chains:
         self.rounds: list[Samples] = []
         self.stopped: Stopped = "seconds"
         self._predictions: list[np.ndarray] = []
-        # For each number, at which networks fit held-out rows best for the gradients that they
-        # take: at a tenth they move more slowly, at three times as much they stay too hot.
-        self._energy_variance = 0.3
+        # For each number. At three times this chains move faster and are too hot: after as many
+        # steps the NLL of new rows was 0.04 higher on two synthetic data sets, on airfoil 0.03
+        # lower; at ten times 0.05 higher, and the same.
+        self._energy_variance = 0.03
         self._key, self._keys = key, 0
         # Predictions at a few rows tell how chains agree.
         chosen = np.unique(np.linspace(0, self.num_rows - 1, 50).astype(int))
@@ -229,7 +230,7 @@ class Chains:
 
     def _refined(self) -> bool:
         """Begin again with a short step, whose bias is small, when chains first agree."""
-        if not self._is_microcanonical or self._energy_variance < 0.3:
+        if not self._is_microcanonical or self._energy_variance < 0.03:
             return False
         self._energy_variance = 1e-3
         self._tune(6)
@@ -237,18 +238,15 @@ class Chains:
         return True
 
     def burn_in(self) -> tuple[int, float]:
-        """Return how many rounds are left out, and the largest R-hat of predictions after them."""
-        count = len(self.rounds)
-        candidates = []
-        # A quarter or a half, so that chance has little choice.
-        for first in dict.fromkeys([-(-count // 4), -(-count // 2)] if count > 1 else [0]):
-            draws = np.concatenate(self._predictions[first:], axis=1)
-            values = rhat(draws)
-            # A number that never changes has none, such as a known standard deviation.
-            known = values[~np.isnan(values)]
-            candidates.append((float(known.max()) if known.size else np.nan, first))
-        worst, first = min(candidates)
-        return first, worst
+        """Return how many rounds are left out, and the largest R-hat of predictions after them.
+
+        Half of them, in which the step is changed and predictions improve still, unseen by R-hat.
+        """
+        first = len(self.rounds) // 2
+        values = rhat(np.concatenate(self._predictions[first:], axis=1))
+        # A number that never changes has none, such as a known standard deviation.
+        known = values[~np.isnan(values)]
+        return first, float(known.max()) if known.size else np.nan
 
     def samples(self) -> Samples:
         """Return the draws after the burn-in."""

@@ -44,12 +44,11 @@ def fit(
     If there is time for some thousand steps of full gradients, they move by
     `dynamics.microcanonical`, the step found by the variance of its energy error at the ensemble
     and again at draws, and a shorter one when chains agree; else, and for a network with a key, by
-    `sghmc` on minibatches, the step found by the curvature. The first draws are left out, a quarter
-    or a half, whichever makes R-hat of predictions smaller. The run ends when that is below 1.01,
-    or when the time is up. An interrupt (Ctrl-C) ends it early.
+    `sghmc` on minibatches, the step found by the curvature. The run ends when R-hat of predictions
+    is below 1.01, or when the time is up. An interrupt (Ctrl-C) ends it early.
 
-    The step is changed in the first half of the time alone. `print(fit.report)` says what was
-    chosen, what the draws are worth and what cannot be known.
+    The step is changed in the first half of the time alone, whose draws are left out.
+    `print(fit.report)` says what was chosen, what the draws are worth and what cannot be known.
 
     Args:
         key: a typed PRNG key.
