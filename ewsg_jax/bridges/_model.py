@@ -72,12 +72,12 @@ class BridgedModel:
         )
         return f"BridgedModel({shapes}; {num_rows(self.data):,} rows)"
 
-    def constrain(self, draws: PyTree) -> Sites:
+    def constrain(self, draws: Samples | PyTree) -> Sites:
         """Return draws of the position as values of the model's sites.
 
         Args:
-            draws: positions, leaves like those of `position` with any leading axes, such as
-                `samples.draws` with (chain, draw), or none for one position.
+            draws: a run, of which the chains that did not diverge are taken; or positions, leaves
+                like those of `position` with any leading axes, or none for one position.
 
         Returns:
             A dictionary of arrays by name, with the same leading axes: the sites on their own
@@ -101,6 +101,7 @@ class BridgedModel:
             >>> model.constrain({"log_rate": jnp.zeros((4, 100))})["rate"].shape
             (4, 100)
         """
+        draws = self._draws_of(draws) if isinstance(draws, Samples) else draws
         leading = self._leading_axes(draws)
         flat = jax.tree.map(
             lambda x, one: jnp.reshape(x, (math.prod(leading), *jnp.shape(one))),

@@ -42,6 +42,9 @@ def test_draws_have_the_values_of_numpyro(bridged, samples):
     assert values.keys() == wanted.keys() == {"w", "sigma", "variance"}
     for name, x in wanted.items():
         np.testing.assert_allclose(values[name], x, rtol=1e-6)
+    of_run = bridged.constrain(samples)
+    for name, value in values.items():
+        np.testing.assert_array_equal(of_run[name], value)
     one = bridged.constrain(bridged.position)
     np.testing.assert_allclose(one["variance"], one["sigma"] ** 2)
 
