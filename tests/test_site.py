@@ -117,6 +117,7 @@ def test_the_search_finds_dotted_names(site: Path) -> None:
         ("devinterp", "docs/learning_coefficient"),
         ("BlackJAX", "notebooks/from_blackjax"),
         ("BNN", "docs/networks"),
+        ("offset", "docs/command_line"),
         ("SWAG", "docs/recipes"),
         ("cyclical", "docs/recipes"),
         ("microcanonical", "docs/recipes"),

@@ -39,11 +39,25 @@ def of_plan(plan: ewsg.Plan, problem: Regression) -> list[str]:
 
 
 def with_names(text: str, problem: Regression) -> str:
-    """Return what a plan says with the names of weights, which it knows by their places."""
+    """Return what a plan says with the names of weights, which it knows by their places, and of
+    options.
+    """
     assert problem.mode is not None
     places = (",".join(map(str, place)) for place in np.ndindex(problem.mode.position.shape))
     names = dict(zip(places, problem.names, strict=True))
-    return re.sub(r"\bposition\[([\d,]+)\]", lambda match: names.get(match[1], match[0]), text)
+    text = re.sub(r"\bposition\[([\d,]+)\]", lambda match: names.get(match[1], match[0]), text)
+    return with_options(text)
+
+
+def with_options(text: str) -> str:
+    """Return advice with the options of the command line in the place of arguments in Python.
+
+    Example:
+        >>> with_options("a larger seconds= of plan; more draws (max_draws=8000)")
+        'a larger --seconds of plan; more draws (--max-draws 8000)'
+    """
+    found = re.compile(r"\b(max_passes|max_draws|seconds)=(?=(\w?))")
+    return found.sub(lambda m: f"--{m[1].replace('_', '-')}{' ' if m[2] else ''}", text)
 
 
 def kernel_of(plan: ewsg.Plan) -> str:
@@ -162,4 +176,4 @@ def judge(
     # The verdict on draws that are right begins with that word.
     verdict = report.verdict.removeprefix("right")
     words = f"{report.outcome.upper()}{'' if verdict.startswith(' ') else ': '}{verdict}"
-    return Judgement(STATUS_OF[report.outcome], words, report)
+    return Judgement(STATUS_OF[report.outcome], with_options(words), report)
