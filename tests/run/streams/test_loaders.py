@@ -394,15 +394,20 @@ def test_a_loader_of_pytorch():
     kernel = kernel_of(19, unpack=lambda batch: batch[0])
     samples = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 12, batches=loader)
     assert samples.num_steps == 12
+    attached = torch.utils.data.DataLoader([torch.tensor(x, requires_grad=True) for x in FEW])
+    with pytest.raises(ValueError, match=r"unpack may make of others; got Tensor: .* grad"):
+        ewsg.sample(KEY, kernel_of(19), jnp.zeros(2), None, 3, batches=attached)
 
 
 def test_a_data_set_of_hugging_face():
     datasets = pytest.importorskip("datasets")
-    data_set = datasets.Dataset.from_dict({"x": FEW.tolist()}).with_format("numpy")
+    data_set = datasets.Dataset.from_dict({"x": FEW.tolist()})
     kernel = kernel_of(19, unpack=lambda batch: np.asarray(batch["x"], np.float32))
-    batches = data_set.shuffle(seed=0).iter(batch_size=4)
-    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 5, batches=batches)
-    assert samples.num_steps == 5
+    for form in ("numpy", "jax"):
+        shuffled = (data_set.with_format(form).shuffle(seed) for seed in itertools.count())
+        batches = itertools.chain.from_iterable(epoch.iter(batch_size=4) for epoch in shuffled)
+        samples = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 12, batches=batches)
+        assert samples.num_steps == 12
 
 
 def test_a_loader_of_grain():
@@ -411,6 +416,12 @@ def test_a_loader_of_grain():
     samples = ewsg.sample(
         KEY, kernel_of(19), jnp.zeros(2), None, 12, batches=iter(data_set.to_iter_dataset())
     )
+    assert samples.num_steps == 12
+    sampler = grain.IndexSampler(19, shuffle=True, seed=0, num_epochs=None)
+    loader = grain.DataLoader(
+        data_source=list(FEW), sampler=sampler, operations=[grain.Batch(4)], worker_count=0
+    )
+    samples = ewsg.sample(KEY, kernel_of(19), jnp.zeros(2), None, 12, batches=loader)
     assert samples.num_steps == 12
 
 
