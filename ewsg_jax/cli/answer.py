@@ -56,8 +56,8 @@ def with_options(text: str) -> str:
         >>> with_options("a larger seconds= of plan; more draws (max_draws=8000)")
         'a larger --seconds of plan; more draws (--max-draws 8000)'
     """
-    found = re.compile(r"\b(max_passes|max_draws|seconds)=(?=(\w?))")
-    return found.sub(lambda m: f"--{m[1].replace('_', '-')}{' ' if m[2] else ''}", text)
+    argument = re.compile(r"\b(max_passes|max_draws|seconds)=(?=(\w?))")
+    return argument.sub(lambda m: f"--{m[1].replace('_', '-')}{' ' if m[2] else ''}", text)
 
 
 def kernel_of(plan: ewsg.Plan) -> str:
