@@ -9,6 +9,7 @@ between them, a = m + s^c u, are tangents to it (Papaspiliopoulos, Roberts & Sk�
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,8 @@ from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
 from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, VectorPrior, conditional
-from ewsg_jax.hierarchy.effects import levels_of
+from ewsg_jax.hierarchy.effects import effects_of
+from ewsg_jax.hierarchy.increments import Increments
 from ewsg_jax.hierarchy.linear import LinearConditionals, linear_functions
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors.layout import Layout
@@ -72,12 +74,15 @@ class Centring(Bijector):
             mean, width = self._given_rest(number, places, flat)
             flat = flat.at[places].set(mean + width * flat[places])
             log_det += jnp.sum(jnp.log(width))
-        return flat, log_det
+        increments = self.increments
+        if increments is None:
+            return flat, log_det
+        return increments.position_of(flat), log_det + increments.log_det
 
     @jax.jit
     def coordinates_of(self, flat: Array) -> Array:
         """Return u of a vector θ, shape (d,)."""
-        coordinates = flat
+        flat = coordinates = self.not_mixed(flat)
         for number, places in self._levels():
             mean, width = self._given_rest(number, places, flat)
             coordinates = coordinates.at[places].set((flat[places] - mean) / width)
@@ -86,18 +91,23 @@ class Centring(Bijector):
     @jax.jit
     def conditionals(self, flat: Array) -> Array:
         """Return means and widths of effects in the prior given the coordinates above, at a vector
-        θ, shape (2, d); those of other coordinates are 0 and 1.
+        θ with increments for effects that have such (`not_mixed`), shape (2, d); those of other
+        coordinates are 0 and 1.
         """
         result = jnp.stack([jnp.zeros_like(flat), jnp.ones_like(flat)])
         for number, places in self._levels():
             result = result.at[:, places].set(jnp.stack(self._in_prior(number, flat)))
         return result
 
+    def not_mixed(self, flat: Array) -> Array:
+        """Return a vector θ with increments for effects that depend on each other."""
+        return flat if self.increments is None else self.increments.of_position(flat)
+
     def scales(self, flat: np.ndarray) -> np.ndarray:
         """Return the coordinates that set the widths of effects in the prior.
 
         Args:
-            flat: a vector θ at which widths are differentiated, shape (d,).
+            flat: a vector θ at which widths are differentiated, with increments, shape (d,).
         """
         # A random combination: no two widths cancel.
         weights = jnp.asarray(np.random.default_rng(0).uniform(0.5, 1.5, len(flat)))
@@ -111,6 +121,11 @@ class Centring(Bijector):
 
     def __repr__(self) -> str:
         return f"centring({len(self.effects)} effects)"
+
+    @property
+    def increments(self) -> Increments | None:
+        """The map to effects that are independent of each other; None if θ has them."""
+        return self.hierarchy.prior.increments
 
     @property
     def effects(self) -> np.ndarray:
@@ -152,10 +167,16 @@ def not_centred(
         center: values that effects may have, shape (d,).
         width: widths that they may have, and other coordinates, shape (d,).
     """
-    levels = levels_of(prior, points)
+    dtype = jnp.result_type(float, *prior.layout.dtypes)
+    levels, increments = effects_of(prior, points)
     if not levels:
         return None
-    dtype = jnp.result_type(float, *prior.layout.dtypes)
+    if increments is not None:
+        prior = dataclasses.replace(prior, increments=increments)
+        points, center = (
+            np.asarray(increments.of_position(jnp.asarray(x, dtype)), np.float64)
+            for x in (points, center)
+        )
     zero = jnp.zeros(len(center), dtype)
     centring = Centring(
         hierarchy=Hierarchy(prior, levels),
@@ -165,6 +186,40 @@ def not_centred(
         width=jnp.asarray(width, dtype),
     )
     return dataclasses.replace(centring, linear=_linear(centring, points))
+
+
+def along_information(
+    centring: Centring, information_of: Callable[[np.ndarray], np.ndarray]
+) -> Centring:
+    """Return coordinates in combinations of increments that are apart in the posterior, too.
+
+    Increments with one scale for all are, in units of their widths, as independent of each other in
+    the prior after a rotation. So they are turned to the axes of what rows say of them. Coordinates
+    without increments, or whose increments have several scales, are returned as they are.
+
+    Args:
+        centring: the not centred form.
+        information_of: gives, of the units of increments, shape (effects,), what rows say of them
+            in these units, a matrix (effects, effects).
+    """
+    increments, linear, dtype = centring.increments, centring.linear, centring.width.dtype
+    if increments is None or linear is None:
+        return centring
+    size = len(centring.width)
+    mean, log_width = linear[0]
+    if np.ptp(log_width.dense(size), axis=0).max() > LEAST_CHANGE:
+        return centring
+    units = np.exp(np.asarray(log_width.constant, np.float64))
+    information = information_of(units)
+    _, axes = np.linalg.eigh((information + information.T) / 2)
+    matrix = axes.T / units
+    prior = dataclasses.replace(centring.hierarchy.prior, increments=increments.turned(matrix))
+    one_scale = log_width._replace(constant=jnp.zeros_like(log_width.constant))
+    return dataclasses.replace(
+        centring,
+        hierarchy=centring.hierarchy._replace(prior=prior),
+        linear=(LinearConditionals(mean.combined(matrix, size, dtype), one_scale),),
+    )
 
 
 def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals, ...] | None:

@@ -36,6 +36,23 @@ class LinearFunctions(NamedTuple):
         weights = jnp.asarray(self.weights, flat.dtype)
         return jnp.asarray(self.constant, flat.dtype) + jnp.sum(weights * flat[self.places], axis=1)
 
+    def dense(self, size: int) -> np.ndarray:
+        """Return the coefficients of all `size` coordinates, shape (functions, size)."""
+        coefficients = np.zeros((len(self.constant), size))
+        rows = np.arange(len(coefficients))[:, None]
+        np.add.at(coefficients, (rows, np.asarray(self.places)), np.asarray(self.weights))
+        return coefficients
+
+    def combined(self, matrix: np.ndarray, size: int, dtype: np.dtype) -> "LinearFunctions":
+        """Return combinations of them, as a matrix gives them, of `size` coordinates."""
+        weights = matrix @ self.dense(size)
+        places = np.flatnonzero(weights.any(0))
+        return LinearFunctions(
+            jnp.asarray(matrix @ np.asarray(self.constant), dtype),
+            jnp.broadcast_to(jnp.asarray(places, jnp.int32), (len(weights), len(places))),
+            jnp.asarray(weights[:, places], dtype),
+        )
+
 
 class LinearConditionals(NamedTuple):
     """The distribution of the effects of a level, given the coordinates above it.

@@ -25,7 +25,12 @@ from ewsg_jax.answers.check.marginals import Beyond, Marginal, marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
-from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
+from ewsg_jax.hierarchy.centring import (
+    Centring,
+    along_information,
+    centring_of,
+    not_centred,
+)
 from ewsg_jax.hierarchy.conditionals import VectorPrior
 from ewsg_jax.hierarchy.effects import NUM_POINTS
 from ewsg_jax.posterior.posterior import Posterior
@@ -172,7 +177,8 @@ def scales_of(
     centring, at = draws.centring or centring_of(posterior), draws.flat[:1]
     if centring is None:
         return ScaleMarginals(np.zeros(0, int), (), 0.0)
-    coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
+    position = _over_chains(_position_of, centring, at[None])[0, 0]
+    coordinates = centring.scales(np.asarray(centring.not_mixed(jnp.asarray(position))))
     beyond: Sequence[Beyond | None] = [None] * len(coordinates)
     passes = 0.0
     if len(coordinates) <= settings.MAX_SCALES:
@@ -204,14 +210,34 @@ def _centring(
     if centring is None:
         return None
     dtype = centring.width.dtype
-    in_prior = _over_chains(_conditionals, centring, draws.values).reshape(-1, 2, draws.size)
-    mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
-    # What else pulls at an effect, by a regression of its gradient without the prior's.
-    others = fresh.mean - (flat - mean) / width**2
-    off = flat - flat.mean(0)
+
+    def without_prior(centring: Centring) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return draws with increments, what else than the prior pulls at them, and widths."""
+        mixed, gradients = flat, fresh.mean
+        if centring.increments is not None:
+            mixed = np.asarray(centring.not_mixed(jnp.asarray(flat, dtype)), np.float64)
+            gradients = centring.increments.pulled_back(gradients)
+        in_prior = _over_chains(_conditionals, centring, mixed[None])[0]
+        mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
+        return mixed, gradients - (mixed - mean) / width**2, width
+
+    mixed, others, width = without_prior(centring)
+    effects = list(centring.hierarchy.levels[0])
+
+    def information_of(units: np.ndarray) -> np.ndarray:
+        """Return by a regression what rows say of all increments together."""
+        off = (mixed - mixed.mean(0))[:, effects] / units
+        return np.linalg.lstsq(off, others[:, effects] * units)[0]
+
+    turned = along_information(centring, information_of)
+    if turned is not centring:
+        centring = turned
+        mixed, others, width = without_prior(turned)
+    # What rows say of an effect, by a regression of its gradient without the prior's.
+    off = mixed - mixed.mean(0)
     information = (off * others).mean(0) / np.maximum((off**2).mean(0), TINY**2)
     information = np.maximum(information, 0.0)
-    pull = information * flat.mean(0) - others.mean(0)
+    pull = information * mixed.mean(0) - others.mean(0)
     share = (1 / (1 + information * width**2)).mean(0)[centring.effects]
     # Effects of whose precision rows have nine tenths hardly depend on their scale; by hand.
     if not np.isfinite(pull).all() or not share.max() > 0.1:

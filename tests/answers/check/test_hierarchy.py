@@ -225,3 +225,54 @@ def test_effects_of_few_wide_draws_have_their_own_identities():
     assert np.abs(z).max() < 4
     # Those of one run have Monte Carlo error in common; by the identity of the scale it was 0.09.
     assert abs(np.log(report.sd_ratio / ratio)[1:].mean()) < 0.03
+
+
+class Walk:
+    """A random walk h of 30 steps of sd τ from 0, seen with noise of sd 1, in closed form given τ.
+
+    The position is {"h": (30,), "t": log τ}, with a half-normal prior of τ.
+    """
+
+    times = 30
+
+    def __init__(self):
+        rng = np.random.default_rng(2)
+        self.y = np.cumsum(0.4 * rng.normal(size=self.times)) + rng.normal(size=self.times)
+        at = np.arange(1, self.times + 1)
+        self.variances, self.axes = np.linalg.eigh(np.minimum.outer(at, at).astype(float))
+        self.grid = np.linspace(-16, 2, 4_001)
+        along, tau2 = self.axes.T @ self.y, np.exp(2 * self.grid)[:, None]
+        total = 1 + tau2 * self.variances
+        log_density = -0.5 * (np.log(total) + along**2 / total).sum(1) - 0.5 * tau2[:, 0]
+        self.weights = np.exp(log_density + self.grid - logsumexp(log_density + self.grid))
+        self.mean = self.weights @ self.grid
+        self.sd = (self.weights @ (self.grid - self.mean) ** 2) ** 0.5
+        self.data = {"y": np.float32(self.y), "i": np.arange(self.times, dtype=np.int32)}
+
+    @property
+    def posterior(self):
+        def log_prior(p):
+            tau, steps = jnp.exp(p["t"]), jnp.diff(p["h"], prepend=0.0)
+            return norm.logpdf(steps, 0, tau).sum() - 0.5 * tau**2 + p["t"]
+
+        return ewsg.Posterior(lambda p, row: norm.logpdf(row["y"], p["h"][row["i"]]), log_prior)
+
+    def draws(self, tilt, count=8_000):
+        rng = np.random.default_rng(0)
+        log_weights = np.log(self.weights + 1e-300) + tilt * (self.grid - self.mean) / self.sd
+        t = rng.choice(self.grid, count, p=np.exp(log_weights - logsumexp(log_weights)))
+        variances = np.exp(2 * t)[:, None] * self.variances
+        share = variances / (1 + variances)
+        noise = np.sqrt(share) * rng.normal(size=(count, self.times))
+        h = (share * (self.axes.T @ self.y) + noise) @ self.axes.T
+        return {"h": np.float32(h.reshape(8, -1, self.times)), "t": np.float32(t.reshape(8, -1))}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tilt", [0.0, 0.3, -0.3])
+def test_the_scale_of_a_walk_is_seen_through_its_increments(tilt):
+    walk = Walk()
+    report = checked(walk, walk.draws(tilt))
+    assert report.analyses[0].draws.centring.increments is not None
+    assert max(errors(report, walk)) < 4
+    assert (report.outcome == "wrong") == bool(tilt)
