@@ -13,7 +13,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings, stein
 from ewsg_jax.answers.check.affine import ModeMetric, metric_of
-from ewsg_jax.answers.check.beyond_draws import Missing, missing_part
+from ewsg_jax.answers.check.beyond_draws import Missing, left_by_chance, missing_part
 from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments, too_wide
 from ewsg_jax.answers.check.centred import (
     in_centred,
@@ -254,7 +254,7 @@ def _report(
     scales = scales_of(
         here, request.posterior, functools.partial(gradients, settings.MAX_MOVES + 2)
     )
-    here = here._replace(correction=scales.missing().widened(here.correction))
+    here = here._replace(correction=scales.missing(len(draws.flat)).widened(here.correction))
     if not (edge or is_apart):
         missing = missing_part(here, functools.partial(gradients, settings.MAX_MOVES + 1))
         here = here._replace(correction=missing.widened(here.correction))
@@ -274,9 +274,8 @@ def _report(
             f"their means are {np.max(apart):.2g} sd apart when they are corrected too, as in "
             "several modes"
         )
-    # Three sds out, such a share is the tolerance of a variance; of a normal distribution n draws
-    # leave up to 10/n beyond them, in all but one of 2,000 runs.
-    share = missing.unknown - 10 / len(draws.flat)
+    # Three sds out, such a share is the tolerance of a variance.
+    share = missing.unknown - left_by_chance(len(draws.flat))
     if not reason and 9 * share > 2 * request.tolerance:
         reason = (
             f"some {100 * missing.unknown:.2g} % of the target seem to lie beyond all draws of "

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.beyond_draws import Missing, beyond_draws
+from ewsg_jax.answers.check.beyond_draws import Missing, beyond_draws, left_by_chance
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws
@@ -134,11 +134,13 @@ class ScaleMarginals(NamedTuple):
     marginals: tuple[Marginal, ...]
     passes: float
 
-    def missing(self) -> Missing:
-        """Return what draws lack of the target by these marginals, which are known beyond them."""
-        shares = [one.share for one in self.marginals]
+    def missing(self, count: int) -> Missing:
+        """Return what `count` draws lack of the target by these marginals, which are known beyond
+        them; nothing that exact draws lack too.
+        """
+        shares = [one.share - left_by_chance(count) for one in self.marginals]
         distances = [one.distance for one in self.marginals]
-        return Missing(max(shares, default=0.0), distance=max(distances, default=0.0))
+        return Missing(max([0.0, *shares]), distance=max(distances, default=0.0))
 
     def replaced(self, moments: TargetMoments) -> TargetMoments:
         """Return moments of the target with those of these marginals.
