@@ -17,7 +17,8 @@ def from_numpyro(
     one run of the model on the rows of its arguments: those whose leading axis has the length of
     the plate, or else one other axis. Other arguments, all other plates and their `subsample_size`
     stay whole. A model may have effects of groups, sites with one value for each row, several
-    observed sites, factors, masks, scales, conditions and reparametrisations.
+    observed sites, factors, masks, scales, conditions and reparametrisations. Discrete sites with
+    one value for each row, such as the labels of a mixture, are summed out.
 
     Whether rows are independent is tried: some are evaluated by themselves, together and in
     another order, and must have the densities that they have among all rows.
@@ -33,8 +34,9 @@ def from_numpyro(
     Raises:
         ImportError: NumPyro is not installed, or older than 0.20.
         TypeError, ValueError: an argument has the wrong type or value; the model fails, observes
-            nothing, or NaN, or has a discrete or an improper site; it is not clear which plate the
-            rows are; rows are not independent, or the model reads their values while it runs.
+            nothing, or NaN, or has an improper site, or a discrete one that is not of one row; it
+            is not clear which plate the rows are; rows are not independent, or the model reads
+            their values while it runs.
 
     Example:
         >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist

@@ -119,11 +119,11 @@ class RowHandler(Messenger):
 
     def _scale(self, msg: Any) -> Any:
         """Return what a site's log density is multiplied by, without the share of the batch."""
-        scale, size = msg["scale"], self._sizes.get(self.plate or "")
-        in_plate = any(frame.name == self.plate for frame in msg["cond_indep_stack"])
-        if scale is None or size is None or not in_plate or self.numbers is None:
+        scale, frames = msg["scale"], msg["cond_indep_stack"]
+        shares = [self._sizes[one.name] / one.size for one in frames if one.name == self.plate]
+        if scale is None or not shares:
             return scale
-        share = size / self.numbers.shape[0]
+        share = shares[0]
         if share == 1:
             return scale
         return None if isinstance(scale, float) and scale == share else scale / share

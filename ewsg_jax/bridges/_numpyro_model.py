@@ -28,11 +28,13 @@ from ewsg_jax.bridges._numpyro_call import (
     SitePrior,
     in_dtypes_of_jax,
 )
+from ewsg_jax.bridges._numpyro_enumerated import enumerated
 from ewsg_jax.bridges._numpyro_handlers import RowHandler, RowSite
 from ewsg_jax.bridges._numpyro_sites import (
     Structure,
     check_sites,
     dims_of,
+    discrete_sites,
     row_axes,
     row_effects,
     row_plate,
@@ -49,16 +51,14 @@ def bridged(
 ) -> BridgedModel:
     """Return what `ewsg_jax.from_numpyro` does."""
     call = ModelCall(model, *in_dtypes_of_jax((arguments, keywords)))
-    structure = structure_of(call)
-    missing = tuple(
-        name
-        for name in structure.latent
-        if name.endswith("_unobserved")
-        and name.removesuffix("_unobserved") + "_observed" in structure.observed
-    )
-    for name in missing:
-        del structure.latent[name]
+    structure, missing = _without_missing(structure_of(call))
     check_sites(structure)
+    has_factor = any(map(_is_factor, structure.observed.values()))
+    if discrete_sites(structure):
+        summed = enumerated(call, structure, rows)
+        call, rows = dataclasses.replace(call, model=summed), summed.call.plate
+        structure, missing = _without_missing(structure_of(call))
+        check_sites(structure)
     constants = {
         name: site["value"]
         for name, site in structure.sites.items()
@@ -74,7 +74,6 @@ def bridged(
         log_prior = SitePrior(call)
     else:
         call, log_prior = _by_row(call, structure, rows, position)
-    has_factor = any(_is_factor(site) for site in structure.observed.values())
     posterior = Posterior(
         log_prior=log_prior,
         batched_log_likelihood=RowDensities(call),
@@ -91,11 +90,23 @@ def bridged(
         position,
         call.data(),
         Constrained(call),
-        _Predicted(call, (*observed, *_deterministic(structure))),
+        _Predicted(dataclasses.replace(call, model=model), (*observed, *_deterministic(structure))),
         dims_of(structure),
         {},
         observed,
     )
+
+
+def _without_missing(structure: Structure) -> tuple[Structure, tuple[str, ...]]:
+    """Return a structure without missing observations (`obs_mask`), and their names."""
+    missing = tuple(
+        name
+        for name in structure.latent
+        if name.endswith("_unobserved")
+        and name.removesuffix("_unobserved") + "_observed" in structure.observed
+    )
+    latent = {name: site for name, site in structure.latent.items() if name not in missing}
+    return structure._replace(latent=latent), missing
 
 
 def _by_row(

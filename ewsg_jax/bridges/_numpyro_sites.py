@@ -78,12 +78,6 @@ def check_sites(structure: Structure) -> None:
         )
     for name, site in structure.latent.items():
         density = site["fn"]
-        if density.support.is_discrete:
-            raise ValueError(
-                f"model must have continuous sites; got the discrete site {name!r} "
-                f"({_kind(density)}): sum it out, such as by dist.MixtureSameFamily for a mixture, "
-                "or give its values by handlers.condition"
-            )
         if any(isinstance(part, dist.ImproperUniform) for part in _parts(density)):
             raise ValueError(
                 f"model must have proper priors; got the improper site {name!r} "
@@ -97,6 +91,12 @@ def check_sites(structure: Structure) -> None:
             )
     for name, site in structure.observed.items():
         _check_values(name, site)
+
+
+def discrete_sites(structure: Structure) -> dict[str, Any]:
+    """Return the latent sites with whole numbers."""
+    latent = structure.latent.items()
+    return {name: site for name, site in latent if site["fn"].support.is_discrete}
 
 
 def row_plate(call: ModelCall, structure: Structure, rows: str | None) -> tuple[str | None, int]:
@@ -210,8 +210,9 @@ def _parts(density: Any) -> Any:
         density = getattr(density, "base_dist", None)
 
 
-def _kind(density: Any) -> str:
-    return type(list(_parts(density))[-1]).__name__
+def kind(site: Any) -> str:
+    """Return the name of a site's distribution."""
+    return type(list(_parts(site["fn"]))[-1]).__name__
 
 
 def _check_values(name: str, site: Any) -> None:

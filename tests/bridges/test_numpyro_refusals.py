@@ -43,6 +43,20 @@ def discrete(y):
         numpyro.sample("y", dist.Normal(part, 1.0), obs=y)
 
 
+def shared(y):
+    part = numpyro.sample("part", dist.Bernoulli(0.5))
+    mean = numpyro.sample("mean", dist.Normal(0, 1))
+    with numpyro.plate("N", len(y)):
+        numpyro.sample("y", dist.Normal(mean + part, 1.0), obs=y)
+
+
+def counted(y):
+    mean = numpyro.sample("mean", dist.Normal(0, 1))
+    with numpyro.plate("N", len(y)):
+        part = numpyro.sample("part", dist.Poisson(1.0))
+        numpyro.sample("y", dist.Normal(mean + part, 1.0), obs=y)
+
+
 def improper(y):
     mean = numpyro.sample("mean", dist.ImproperUniform(dist.constraints.real, (), ()))
     with numpyro.plate("N", len(y)):
@@ -87,7 +101,15 @@ REFUSED = {
     "nothing observed": (logistic, (X,), {}, ["observe something", "'w', 'y'"]),
     "two plates": (two_plates, (X, Y, Y[:9]), {}, ["not clear", "'A' (24), 'B' (9)", "9 or 24"]),
     "another length": (of_length, (X, Y, 30), {}, ["x: 24, y: 24", "'N' (30)"]),
-    "a discrete site": (discrete, (Y,), {}, ["discrete site 'part'", "MixtureSameFamily"]),
+    "discrete sites alone": (discrete, (Y,), {}, ["a site to sample"]),
+    "a discrete site": (
+        shared,
+        (Y,),
+        {},
+        ["'part' (BernoulliProbs)", "not one of each row", "Mix"],
+    ),
+    "a count": (counted, (Y,), {}, ["'part' (Poisson)", "cannot be listed", "MixtureSameFamily"]),
+    "one datum": (counted, (Y,), {"rows": "all"}, ["discrete site 'part'"]),
     "an improper site": (improper, (Y,), {}, ["improper site 'mean'", "dist.Normal(0, 100)"]),
     "a scan": (series, (Y,), {}, ["independent", "'y'", "rows='all'"]),
     "a Gaussian process": (gaussian_process, (X[:, 0], Y), {}, ["'y' has", "()", "rows='all'"]),
