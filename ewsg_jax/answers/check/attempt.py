@@ -13,7 +13,7 @@ import numpy as np
 
 from ewsg_jax.answers.check import settings, stein
 from ewsg_jax.answers.check.affine import ModeMetric, metric_of
-from ewsg_jax.answers.check.beyond_draws import Missing, left_by_chance, missing_part
+from ewsg_jax.answers.check.beyond_draws import Missing, missing_part, usual_share_beyond
 from ewsg_jax.answers.check.brascamp_lieb import as_wide, far_out, prior_moments, too_wide
 from ewsg_jax.answers.check.centred import (
     in_centred,
@@ -275,7 +275,7 @@ def _report(
             "several modes"
         )
     # Three sds out, such a share is the tolerance of a variance.
-    share = missing.unknown - left_by_chance(len(draws.flat))
+    share = missing.unknown - usual_share_beyond(len(draws.flat))
     if not reason and 9 * share > 2 * request.tolerance:
         reason = (
             f"some {100 * missing.unknown:.2g} % of the target seem to lie beyond all draws of "

@@ -51,10 +51,10 @@ class Missing(NamedTuple):
         return correction.with_distance(float(np.hypot(self.distance, beyond)))
 
 
-def left_by_chance(count: int) -> float:
+def usual_share_beyond(count: int) -> float:
     """Return the share of a target that may lie beyond all of `count` exact draws.
 
-    Of a normal distribution up to ten over their number does, in all but one of 2,000 runs.
+    It is at most ten over their number in all but one of 2,000 runs with a normal distribution.
     """
     return 10 / count
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.check import settings
-from ewsg_jax.answers.check.beyond_draws import Missing, beyond_draws, left_by_chance
+from ewsg_jax.answers.check.beyond_draws import Missing, beyond_draws, usual_share_beyond
 from ewsg_jax.answers.check.correction import TargetMoments
 from ewsg_jax.answers.check.crossfit import TINY
 from ewsg_jax.answers.check.draws import Draws
@@ -138,7 +138,7 @@ class ScaleMarginals(NamedTuple):
         """Return what `count` draws lack of the target by these marginals, which are known beyond
         them; nothing that exact draws lack too.
         """
-        shares = [one.share - left_by_chance(count) for one in self.marginals]
+        shares = [one.share - usual_share_beyond(count) for one in self.marginals]
         distances = [one.distance for one in self.marginals]
         return Missing(max([0.0, *shares]), distance=max(distances, default=0.0))
 
