@@ -7,13 +7,15 @@ Two models whose finite-n value is known by other means: y = a b x at a b = 0, b
 adjusted HMC in NumPy on its sufficient statistics, in two step sizes. Each run has data and a key
 of its own. A value is covered if it is within 2 (error ⊕ bias). With `--peer-python`, of an
 environment with torch and devinterp, devinterp's SGLD runs on the first linear network at several
-rates. Numbers go to `results/learning_coefficient.json`.
+rates. With `--bias` two ways to know the bias of one run are compared instead: halved steps, and
+`ewsg.check` of the loss. Numbers go to `results/learning_coefficient.json`, or `…_bias.json`.
 """
 
 import argparse
 import json
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,102 @@ def of_networks(runs: int, steps: int) -> list[dict[str, Any]]:
     return rows
 
 
+def regression_data(seed: int, n: int, d: int) -> tuple[dict[str, Any], Any]:
+    """Return rows of a linear regression, a regular model, and its least-squares weights."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n, d))
+    y = draw.normal(size=n)
+    best = np.linalg.lstsq(x, y, rcond=None)[0]
+    return {"x": x.astype(np.float32), "y": y.astype(np.float32)}, best.astype(np.float32)
+
+
+def regression_log_likelihood(w: Any, row: Any) -> jax.Array:
+    """Return the log density of one row."""
+    return -0.5 * (row["y"] - row["x"] @ w) ** 2
+
+
+def regression_value(rows: Any) -> float:
+    """Return nβ E[L − L*] for γ = 1, of a normal distribution."""
+    x = np.asarray(rows["x"], float)
+    curvature = np.linalg.eigvalsh(x.T @ x) / np.log(len(x))
+    return float(np.sum(curvature / (curvature + 1)) / 2)
+
+
+def of_bias(num_steps: int) -> list[dict[str, Any]]:
+    """Return what halved steps and a check of the loss say of the bias of chains of one step size.
+
+    Steps are longer, or batches smaller, than a run by itself takes: there is a bias to be seen.
+    """
+    regression, product = regression_data(0, 1_000, 20), product_data(0, 500)
+    network, compared = network_data(0), []
+    rights = regression_value(regression[0]), product_value(*product, 1.0)
+    rights += (network_value(*network, 0.01, 2_000)[0],)
+    cases = (
+        ("regression", regression_log_likelihood, regression, 0.01, 100),
+        ("y = a b x", product_log_likelihood, product, 0.02, 20),
+        ("network", network_log_likelihood, network, 0.005, 200),
+    )
+    for (name, likelihood, (data, weights), step_size, batch_size), right in zip(
+        cases, rights, strict=True
+    ):
+        halved = ewsg.learning_coefficient(
+            jax.random.key(0),
+            likelihood,
+            weights,
+            data,
+            step_size=step_size,
+            batch_size=batch_size,
+            tolerance=1e-9,
+            num_steps=num_steps,
+            progress=False,
+        )
+        row = {"model": name, "right": right, "value": halved.value, "error": halved.error}
+        row |= {"halved": halved.bias, "halved_error": halved.bias_error}
+        row |= {"halved_seconds": halved.seconds}
+        row |= of_check(likelihood, weights, data, step_size / 2, batch_size, 2 * num_steps)
+        row = {key: round(x, 4) if isinstance(x, float) else x for key, x in row.items()}
+        compared.append(row)
+        print(compared[-1], flush=True)
+    return compared
+
+
+def of_check(
+    likelihood: Any, weights: Any, data: Any, step_size: float, batch_size: int, num_steps: int
+) -> dict[str, Any]:
+    """Return the bias of λ̂ of chains of one step size as `ewsg.check` tells it, and seconds."""
+    temperature, weights = float(np.log(len(data["y"]))), jax.tree.map(jnp.asarray, weights)
+    rows = jax.tree.map(jnp.asarray, data)
+
+    def log_prior(w: Any) -> jax.Array:
+        leaves = zip(jax.tree.leaves(w), jax.tree.leaves(weights), strict=True)
+        return -temperature / 2 * jnp.stack([jnp.sum((a - b) ** 2) for a, b in leaves]).sum()
+
+    def coefficient(w: Any) -> jax.Array:
+        changes = jax.vmap(lambda row: likelihood(weights, row) - likelihood(w, row))(rows)
+        return jnp.sum(changes) / temperature
+
+    posterior = ewsg.Posterior(likelihood, log_prior)
+    scheme = ewsg.dynamics.splitting_scheme(
+        "BAOAB", step_size, friction=2 * temperature**0.5, temperature=temperature
+    )
+    batches = ewsg.gradients.control_variate(posterior, batch_size=batch_size, center=weights)
+    options = {"num_chains": 8, "burn_in": num_steps // 3, "thin": 10, "progress": False}
+    began = time.perf_counter()
+    samples = ewsg.sample(
+        jax.random.key(0), ewsg.kernel(scheme, batches), weights, rows, num_steps, **options
+    )
+    middle = time.perf_counter()
+    report = ewsg.check(jax.random.key(1), samples, posterior, rows, of=coefficient)
+    ended = time.perf_counter()
+    values = samples.predict(lambda w, _: coefficient(w), rows, keep_draws=True)
+    told = {"checked_value": float(np.mean(values)), "outcome": str(report.outcome)}
+    told |= {"sampling_seconds": middle - began, "check_seconds": ended - middle}
+    if (moments := report.corrected) is None:
+        return told | {"checked": None, "checked_error": None}
+    mean, error = (float(np.ravel(x)[0]) for x in (moments.mean, moments.mean_error))
+    return told | {"checked": told["checked_value"] - mean, "checked_error": error}
+
+
 PEER = """
 import json, sys, time
 import numpy as np, torch
@@ -246,8 +344,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="of each model, default 10")
     parser.add_argument("--steps", type=int, default=2_000, help="of the reference's chains")
     parser.add_argument("--peer-python", type=Path, help="an environment with devinterp")
-    parser.add_argument("--out", type=Path, default=RESULTS / "learning_coefficient.json")
+    parser.add_argument("--bias", action="store_true", help="compare two ways to know the bias")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    name = "learning_coefficient_bias.json" if options.bias else "learning_coefficient.json"
+    out = RESULTS / name if options.out is None else options.out
+    if options.bias:
+        compared = of_bias(options.steps)
+        out.write_text(json.dumps(compared, indent=1) + "\n", encoding="utf-8")
+        return
     written = {"theory_of_networks": THEORY, "load_average_before": load_average()}
     written["products"] = of_products(options.runs)
     written["networks"] = of_networks(options.runs, options.steps)
@@ -257,7 +362,7 @@ def main() -> None:
     every = written["products"] + written["networks"]
     written["covered"] = f"{sum(row['covered'] for row in every)} of {len(every)}"
     written["load_average_after"] = load_average()
-    options.out.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     print(written["covered"])
 
 

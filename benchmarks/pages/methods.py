@@ -87,8 +87,8 @@ UNNAMED = [
     ),
     (
         linked("dynamics", "ewsg_jax.dynamics.microcanonical"),
-        "isokinetic Langevin dynamics, at unit speed: MCLMC, and with minibatches SMILE without its "
-        "learned preconditioner",
+        "isokinetic Langevin dynamics, at unit speed: MCLMC, and with minibatches SMILE without "
+        "its learned preconditioner",
         "h²",
         "none",
         "Robnik et al. 2023",

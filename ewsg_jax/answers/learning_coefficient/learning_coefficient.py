@@ -64,10 +64,12 @@ def learning_coefficient(
     parameters it is d/2 as n grows, for a degenerate one less.
 
     Chains run in pairs of a step h and half of it, with the same noise. The value is that of h/2;
-    the difference within pairs shows its bias, that of the scheme and of minibatches together. The
-    step is 0.8/√curvature, found by power iteration at w* and again at draws, and is halved while
-    the bias is beyond the tolerance. Up to 4,096 rows gradients are full; with more rows they are
-    batches around w* (a control variate), as large as the noise measured at draws asks for.
+    the difference within pairs shows its bias, that of the scheme and of minibatches together.
+    `check` of the loss is not asked: it knows the bias of regular models, and of degenerate ones
+    too little. The step is 0.8/√curvature, found by power iteration at w* and again at draws, and
+    is halved while the bias is beyond the tolerance. Up to 4,096 rows gradients are full; with more
+    rows they are batches around w* (a control variate), as large as the noise measured at draws
+    asks for.
 
     Args:
         key: a typed PRNG key.
