@@ -118,12 +118,14 @@ class BridgedModel:
         """Return a run's draws as ArviZ takes them, in the model's names, dims and coords.
 
         The group `posterior` has the values of `constrain`, and `observed_data` what was observed.
-        Chains that diverged are left out, and a RuntimeWarning names them.
+        Chains that diverged are left out, and a RuntimeWarning names them: `sample_stats` says of
+        no draw that it diverges.
 
         Args:
             samples: a run of this model's posterior that kept positions.
             log_likelihood: whether there is a group `log_likelihood` too, of each row at each draw,
-                for `arviz.loo` and `arviz.compare`.
+                for `arviz.loo` and `arviz.compare`; `sample_stats` then has `lp`, the log density
+                of each draw of the position.
             options: further arguments, passed on to `arviz.from_dict`.
 
         Raises:
@@ -135,6 +137,8 @@ class BridgedModel:
         samples._warn_of_left_out("to_arviz()")
         groups: dict[str, dict[str, np.ndarray]] = {}
         dims = {name: list(axes) for name, axes in self.dims.items()}
+        stats = {"diverging": np.zeros(jax.tree.leaves(draws)[0].shape[:2], bool)}
+        groups["sample_stats"] = stats
         if self.observed:
             groups["observed_data"] = {name: np.asarray(x) for name, x in self.observed.items()}
         if log_likelihood:
@@ -148,6 +152,8 @@ class BridgedModel:
             name = counted[0] if len(self.observed) == len(counted) == 1 else "log_likelihood"
             rows = of_rows(draws, posterior, self.data, LIKELIHOOD_ROWS)
             groups["log_likelihood"] = {name: rows}
+            log_priors = jax.vmap(jax.vmap(self.posterior.log_prior))(draws)
+            stats["lp"] = np.asarray(log_priors) + rows.sum(axis=2)
             dims.setdefault(name, ["row"])
         coords = {"chain": np.flatnonzero(samples.is_finite)} | dict(self.coords)
         options = {"dims": dims, "coords": coords} | options

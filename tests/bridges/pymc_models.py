@@ -188,13 +188,27 @@ def gaussian_process():
     process.marginal_likelihood("y", X=X[:, :1], y=Y, sigma=0.5)
 
 
+def latent_process():
+    """One value for each row, which have a joint density."""
+    length = pm.LogNormal("length", 0, 0.5)
+    process = pm.gp.Latent(cov_func=pm.gp.cov.Matern52(1, ls=length))
+    value = process.prior("value", X=X[:, :1], jitter=1e-4)
+    pm.Bernoulli("y", logit_p=value, observed=BINARY)
+
+
+def process_of_a_basis():
+    length = pm.LogNormal("length", 0, 0.5)
+    process = pm.gp.HSGP(m=[8], c=1.5, cov_func=pm.gp.cov.Matern52(1, ls=length))
+    pm.Normal("y", process.prior("value", X=X[:, :1]), 0.5, observed=Y)
+
+
 def missing():
     """Missing observations, which PyMC samples: one datum."""
     w = pm.Normal("w", 0, 1, shape=3)
     pm.Normal("y", X @ w, 1, observed=np.where(LEVEL == 0, np.nan, Y))
 
 
-ONE_DATUM = {"time_series", "gaussian_process", "missing"}
+ONE_DATUM = {"time_series", "gaussian_process", "latent_process", "missing"}
 ROWS = {"survival_by_potential": "censored"}
 MODELS = {
     function.__name__: function
@@ -220,6 +234,8 @@ MODELS = {
         ratings,
         time_series,
         gaussian_process,
+        latent_process,
+        process_of_a_basis,
         missing,
     )
 }

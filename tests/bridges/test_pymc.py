@@ -50,6 +50,10 @@ def test_draws_have_dims_coords_and_observed_data(logistic):
     assert tree["observed_data"]["y"].dims == ("obs",)
     np.testing.assert_array_equal(tree["observed_data"]["y"], models.BINARY)
     assert tree["log_likelihood"]["y"].shape == (2, 60, 24)
+    last = jax.tree.map(lambda x: x[1, -1], samples.draws)
+    lp = -model.posterior.potential(last, model.data)
+    np.testing.assert_allclose(tree["sample_stats"]["lp"][1, -1], lp, rtol=1e-5)
+    assert not tree["sample_stats"]["diverging"].any()
     # The interval's own map, at the same draws.
     logit = samples.draws["intercept_interval__"]
     np.testing.assert_allclose(
