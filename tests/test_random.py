@@ -359,3 +359,14 @@ def test_log_uniform_has_its_law():
 def test_num_bytes():
     tree = {"a": jax.ShapeDtypeStruct((5, 3), jnp.int32), "b": (jnp.zeros(7, jnp.float16), None)}
     assert pytrees.num_bytes(tree) == 5 * 3 * 4 + 7 * 2
+
+
+def test_keys_of_small_programs_are_those_of_jax():
+    key = jax.random.key(5)
+    data = jax.random.key_data
+    np.testing.assert_array_equal(
+        data(random_module.folded(key, 70)), data(jax.random.fold_in(key, 70))
+    )
+    for shape in (4, (1, 3)):
+        theirs = jax.random.split(key, shape)
+        np.testing.assert_array_equal(data(random_module.split(key, shape)), data(theirs))

@@ -20,14 +20,19 @@ from ewsg_jax.base.interrupts import answered_after
 
 Options = dict[str, bool | int | str]
 
-UNOPTIMISED: Options = {"xla_backend_optimization_level": 0}
-"""For small programs that are run once. A step takes six times as long."""
 LOOP: Options = {"xla_backend_optimization_level": 1}
 """For loops of small steps, or of few."""
-QUICK: Options = LOOP | ({"xla_cpu_use_fusion_emitters": False} if version[:5] == "0.10." else {})
-"""For small programs that are run often. jaxlib 0.10 has a second way to write fused loops, which
-run up to four times as long; a version that has not raises an error.
-"""
+_SMALL: Options = {}
+# Later versions know one way to write fused loops, and raise an error.
+if version[:5] == "0.10.":
+    # The other way takes half the work, and loops may run four times as long; cut into a part for
+    # each thread, a small program takes a fifth more.
+    _SMALL["xla_cpu_use_fusion_emitters"] = False
+    _SMALL["xla_cpu_parallel_codegen_split_count"] = 1
+QUICK: Options = LOOP | _SMALL
+"""For small programs that are run often."""
+UNOPTIMISED: Options = _SMALL | {"xla_backend_optimization_level": 0}
+"""For small programs that are run once. A step takes six times as long."""
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="ewsg_jax_compiles")
 """One thread compiles while the main one works: XLA frees Python's lock, and has threads itself."""

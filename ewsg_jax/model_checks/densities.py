@@ -4,6 +4,7 @@ What a step follows is the gradient; what the density is at the position, only a
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -92,7 +93,7 @@ def log_densities(posterior: Posterior, positions: Position, data: Data) -> np.n
 
 def log_priors(posterior: Posterior, positions: Position) -> np.ndarray:
     """Return log_prior at positions, a pytree with one leading axis; float64, shape (p,)."""
-    return np.asarray(_priors(posterior, positions), np.float64)
+    return _in_blocks(functools.partial(_priors, posterior), positions)
 
 
 def log_likelihoods(
@@ -101,14 +102,24 @@ def log_likelihoods(
     """Return the sum of log_likelihood over all rows at positions, `chunk_size` rows at once;
     float64, shape (p,).
     """
-    return np.asarray(_likelihoods(posterior, positions, data, chunk_size), np.float64)
+    return _in_blocks(lambda block: _likelihoods(posterior, block, data, chunk_size), positions)
+
+
+def _in_blocks(program: Callable[[Position], Array], positions: Position) -> np.ndarray:
+    """Return values at any number of positions, by one program: filled up to whole blocks."""
+    positions = jax.tree.map(np.asarray, positions)
+    count = jax.tree.leaves(positions)[0].shape[0]
+    block = np.arange(VECTORISED_POSITIONS)
+    values = [
+        program(take_rows(positions, np.minimum(first + block, count - 1)))
+        for first in range(0, count, VECTORISED_POSITIONS)
+    ]
+    return np.concatenate([np.zeros(0), *values])[:count]
 
 
 @functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
 def _priors(posterior: Posterior, positions: Position) -> Array:
-    return jax.lax.map(
-        lambda x: jnp.asarray(posterior.log_prior(x)), positions, batch_size=VECTORISED_POSITIONS
-    )
+    return jax.vmap(lambda x: jnp.asarray(posterior.log_prior(x)))(positions)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3), compiler_options=QUICK)
@@ -118,4 +129,4 @@ def _likelihoods(posterior: Posterior, positions: Position, data: Data, chunk_si
             lambda rows: jnp.sum(posterior.log_likelihoods(position, rows)), data, chunk_size
         )
 
-    return jax.lax.map(total, positions, batch_size=VECTORISED_POSITIONS)
+    return jax.vmap(total)(positions)

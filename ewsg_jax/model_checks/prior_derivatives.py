@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.vectors import differences
 from ewsg_jax.vectors.layout import Layout, log_prior
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=QUICK)
 def prior_derivatives(
     posterior: Posterior, layout: Layout, points: Array | np.ndarray
 ) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
+from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.kernels.protocol import KernelState
 from ewsg_jax.run.compiled_loop import Call
@@ -72,7 +73,7 @@ class Outcome:
             self.sums = sums if self.sums is None else _merged(moments, self.sums, sums)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
 def _merged(plan: MomentPlan, first: Sums, second: Sums) -> Sums:
     """Return the sums of all chains over both."""
     return plan.merge(first, second)

@@ -119,3 +119,19 @@ def test_a_large_position_is_evaluated_fewer_times():
     most, few, _ = densities.sizes(10**6, np.zeros((1, 10**6)))
     assert most * 10**6 <= densities.limits.NUMBERS_AT_ONCE
     assert few == 4
+
+
+def test_any_number_of_positions_takes_one_program():
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * (row - p["a"]) ** 2, lambda p: -0.5 * jnp.sum(p["b"] ** 2)
+    )
+    rows, rng = jnp.arange(5.0), np.random.default_rng(0)
+    before = densities._priors._cache_size(), densities._likelihoods._cache_size()
+    for count in (1, 8, 21):
+        p = {"a": rng.normal(size=count), "b": rng.normal(size=(count, 2))}
+        p = jax.tree.map(lambda x: x.astype(np.float32), p)
+        expected = -0.5 * (p["b"] ** 2).sum(1) - 0.5 * ((rows - p["a"][:, None]) ** 2).sum(1)
+        values = densities.log_densities(posterior, p, rows)
+        np.testing.assert_allclose(values, expected, rtol=1e-6)
+    after = densities._priors._cache_size(), densities._likelihoods._cache_size()
+    assert after == (before[0] + 1, before[1] + 1)

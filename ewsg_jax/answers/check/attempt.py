@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from ewsg_jax.answers.check import settings, stein
@@ -32,7 +31,7 @@ from ewsg_jax.answers.check.moved_draws import Analysis, move_draws
 from ewsg_jax.answers.check.report import Corrected, Report
 from ewsg_jax.answers.check.verdict import Measured
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks, limits
+from ewsg_jax.base import checks, limits, rng
 from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.convergence import CONVERGED
 from ewsg_jax.draws.coordinates import Names
@@ -156,7 +155,7 @@ def _gradients(request: CheckRequest, attempt: int, moves: int, draws: Draws) ->
         draws: the positions at which gradients are evaluated.
     """
     fresh = fresh_gradients(
-        jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * attempt + moves),
+        rng.folded(request.key, KEYS_PER_ATTEMPT * attempt + moves),
         request.posterior,
         in_position(draws),
         request.data,
@@ -179,7 +178,7 @@ def support_findings(request: CheckRequest, attempt: int, draws: Draws) -> list[
     ends = can_end(posterior, draws.layout.tree(draws.flat[0]), data)
     if not any(ends):
         return []
-    key = jax.random.fold_in(request.key, KEYS_PER_ATTEMPT * (attempt + 1) - 1)
+    key = rng.folded(request.key, KEYS_PER_ATTEMPT * (attempt + 1) - 1)
     outside = outside_by_batches(key, posterior, draws.layout, draws.flat, data, request.batch_size)
     return outside.findings or cut_off(
         posterior, draws.layout, draws.flat, data, ends, request.tolerance

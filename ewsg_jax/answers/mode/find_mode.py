@@ -21,7 +21,7 @@ from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quic
 from ewsg_jax.answers.mode.spectrum import curvature_of_many
 from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.answers.mode.warm_up import warm_up
-from ewsg_jax.base import checks, numeric
+from ewsg_jax.base import checks, numeric, rng
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.progress import Progress
 from ewsg_jax.base.typing import Data, Key, P, Position
@@ -273,7 +273,7 @@ def _search(
     # The edge of the support may have ended the search: a point beyond it says which function ends.
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
-        both = jax.tree.map(lambda x, y: jnp.stack([x, jnp.asarray(y)]), mode.position, beyond)
+        both = jax.tree.map(lambda *x: np.stack([np.asarray(y) for y in x]), mode.position, beyond)
         zero = outside(posterior, both, data, potential.of.chunk_size)
         # A rise with a density that is not 0 is a kink, or as good as one.
         ended = _ended_at_edge(descent, zero) if zero else (descent._replace(end=End.KINK), "")
@@ -297,10 +297,12 @@ def _around(potential: HostPotential, mode: Mode) -> Outside:
         return NONE
     # A tenth of an sd around the mode.
     near = Start(mode.position, mode.inverse_mass, width=0.1).of_keys(
-        jax.random.split(jax.random.key(0), 32)
+        rng.split(jax.random.key(0), 32)
     )
-    # In pairs, of which a plane edge through the mode leaves one.
-    both = jax.tree.map(lambda x, at: jnp.concatenate([x, 2 * at - x]), near, mode.position)
+    # In pairs, of which a plane edge through the mode leaves one; on the host, as arithmetic on
+    # each leaf would be a program.
+    near, at = jax.tree.map(np.asarray, (near, mode.position))
+    both = jax.tree.map(lambda x, at: np.concatenate([x, 2 * at - x]), near, at)
     return outside(posterior, both, data, potential.of.chunk_size)
 
 

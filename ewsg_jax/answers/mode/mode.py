@@ -13,7 +13,7 @@ import numpy as np
 from ewsg_jax.answers.mode.curvature import Curvature
 from ewsg_jax.answers.mode.spectrum import CurvatureOfMany
 from ewsg_jax.answers.mode.start import Start
-from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.factors import LowRank, check_not_tiny, variances
 from ewsg_jax.base.typing import Array, Key, P
 from ewsg_jax.draws.ensemble import Ensemble
@@ -140,7 +140,7 @@ class Mode(NamedTuple, Generic[P]):
         """
         checks.integer("num_draws", num_draws)
         start = Start(self.position, self.inverse_mass, width=1.0)
-        drawn = start.of_keys(jax.random.split(checks.key(key), (1, num_draws)))
+        drawn = start.of_keys(rng.split(checks.key(key), (1, num_draws)))
         return Ensemble(jax.device_get(drawn))
 
     def check_origin(self, origin: Origin) -> None:
