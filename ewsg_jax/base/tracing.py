@@ -49,17 +49,28 @@ def outputs(
 
 
 def program_of(function: Callable[..., Any], *arguments: PyTree) -> Any:
-    """Return the program of a function, traced again."""
+    """Return the program of a function, traced again; a number that it returns is an array."""
     # JAX remembers what it traced by the function, and this one is new.
-    return jax.make_jaxpr(lambda *a: function(*a))(*arguments)
+    return jax.make_jaxpr(lambda *a: jax.tree.map(jnp.asarray, function(*a)))(*arguments)
 
 
 def check_same(
-    name: str, function: Callable[..., Any], *arguments: PyTree, key: str | None = None
+    name: str,
+    function: Callable[..., Any],
+    *arguments: PyTree,
+    key: str | None = None,
+    program: Any = None,
 ) -> bool:
     """Return whether what a function returns depends on its arguments; check that it is the same
     program whenever it is traced, and with `key`, which says in words how it is given a key, that
     it draws from no other one. Once for what a function reads.
+
+    Args:
+        name: what the function is called in messages.
+        function: the function.
+        arguments: shapes or values of its arguments.
+        key: how it is given a key, in words; None: it may draw from any.
+        program: what `scalar` returned for it, or None.
 
     Raises:
         ValueError: it is another program, such as with NumPy's randomness in it; or it makes a key,
@@ -68,7 +79,7 @@ def check_same(
     known = id(function), freshness.now(), key is None
     if known in _SAME and _SAME[known][0]() is function:
         return _SAME[known][1]
-    program = program_of(function, *arguments)
+    program = program or program_of(function, *arguments)
     # Programs that JAX remembers inside, as of a user's own `jit`, are traced again.
     with freshness.once_more():
         again = program_of(function, *arguments)
@@ -92,10 +103,14 @@ def check_same(
 
 def scalar(
     name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree
-) -> None:
-    """Check that a function of these shapes returns one floating-point scalar."""
+) -> Any:
+    """Check that a function of these shapes returns one floating-point scalar; return its program,
+    in which a number is an array.
+    """
     try:
-        shape = jax.eval_shape(lambda *a: jnp.asarray(function(*a)), *arguments)
+        program, shape = jax.make_jaxpr(lambda *a: jnp.asarray(function(*a)), return_shape=True)(
+            *arguments
+        )
     except Exception as error:
         named = zip(("position", "datum"), arguments, strict=False)
         shapes = ", ".join(checks.listed(argument, tree) for argument, tree in named)
@@ -108,6 +123,7 @@ def scalar(
             f"{name} must return a floating-point scalar for {of_what}; it returned "
             f"{checks.describe(shape)}"
         )
+    return program
 
 
 def _way_out(error: Exception, position: PyTree) -> str:

@@ -3,7 +3,7 @@
 import abc
 import functools
 import operator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,9 @@ class Transform(Protocol):
 @module
 class Bijector(Part, abc.ABC):
     """A smooth one-to-one map from unconstrained positions u to constrained positions θ."""
+
+    keeps_shapes: ClassVar[bool] = False
+    """Whether u always has the shapes and dtypes of θ: a model is not checked again over u."""
 
     @abc.abstractmethod
     def forward(self, position: Position, /) -> Position:

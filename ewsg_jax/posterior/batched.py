@@ -106,9 +106,11 @@ def check_rows(
     """
     n = view(data).length
     numbers = np.unique(np.linspace(0, n - 1, ASKED_ROWS).astype(int))
-    rows = jax.tree.map(lambda x: x[numbers], view(data).tree)
+    # Those of arrays on the device are taken in the program.
+    rows = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else x[numbers], view(data).tree)
     for at in (moved_position(position), position):
-        together, alone = map(np.asarray, _both(batched, log_likelihood, at, rows))
+        values = _both(batched, log_likelihood, at, rows, numbers)
+        together, alone = map(np.asarray, values)
         known = np.isfinite(together) | np.isfinite(alone)
         if known.any():
             break
@@ -135,7 +137,11 @@ def _both(
     log_likelihood: Callable[[Any, Data], Array],
     position: Position,
     rows: Data,
+    numbers: Array,
 ) -> tuple[Array, Array]:
-    """Return values of rows by both functions, shape (b,) each."""
+    """Return values of rows of these numbers by both functions, shape (b,) each; arrays of as many
+    rows have just these.
+    """
+    rows = jax.tree.map(lambda x: x if len(x) == len(numbers) else x[numbers], rows)
     alone = jax.vmap(log_likelihood, (None, 0))(position, rows)
     return jnp.asarray(batched(position, rows)), jnp.asarray(alone)

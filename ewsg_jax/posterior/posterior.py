@@ -24,7 +24,7 @@ from ewsg_jax.posterior import batched
 from ewsg_jax.posterior.half_precision import in_parts
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, Residual, checked_residual
 from ewsg_jax.posterior.shapes_and_indices import ModelCheck
-from ewsg_jax.posterior.transformed import over_unconstrained
+from ewsg_jax.posterior.transformed import keeps_shapes, over_unconstrained
 from ewsg_jax.rows._view import CHUNK_SIZE, Batch, fetched, num_rows, sum_over_rows, view
 
 _LEFT_OUT: Any = None
@@ -240,14 +240,14 @@ class Posterior(Generic[P]):
             Array(0.0573, dtype=float32)
         """
         transform("bijector", bijector)
-        return Posterior(**over_unconstrained(self, bijector))
+        over_u = Posterior(**over_unconstrained(self, bijector))
+        return self._model_check.also_for(over_u, self) if keeps_shapes(bijector) else over_u
 
     @functools.cached_property
     def varying(self) -> "Posterior[P]":
         """This posterior without its densities' known constants: the same gradients.
 
-        For differences of potentials: such constants would only make their float32 sums over many
-        rows larger.
+        For differences of potentials, whose float32 sums over many rows it would make larger.
         """
         log_likelihood, log_prior = self.log_likelihood, varying_part(self.log_prior)
         # A batched one, which is summed, has no constant that is known.
@@ -258,7 +258,8 @@ class Posterior(Generic[P]):
         predictor = None if self.predictor is None else self.predictor.varying
         others = predictor, self.bound, self.check_values
         of_batch = self.batched_log_likelihood
-        return Posterior(log_likelihood, log_prior, *others, batched_log_likelihood=of_batch)
+        varying = Posterior(log_likelihood, log_prior, *others, batched_log_likelihood=of_batch)
+        return self._model_check.also_for(varying, self)
 
     def prior_gradient(self, position: P) -> P:
         """Return ∇V₀, shaped like the position.

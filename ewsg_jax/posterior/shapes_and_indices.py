@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.experimental import checkify
 
 from ewsg_jax.base import checked_arrays, checks, freshness, jaxprs, tracing
+from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior import batched
 from ewsg_jax.posterior.linear import LinearPredictor, Residual
@@ -58,15 +59,26 @@ class ModelCheck:
     `Posterior.check` and `Posterior.check_gradient` say what each method raises.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, other: "ModelCheck | None" = None, model: Any = None) -> None:
         self._fitting: set[Hashable] = set()
+        self._other, self._model = other, model
 
-    def __reduce__(self) -> tuple[type["ModelCheck"], tuple[()]]:
+    def also_for(self, same: Any, model: CheckedModel) -> Any:
+        """Return a posterior that is this check's model in other words, such as without constants:
+        it fits what the model does, and is not traced for it.
+        """
+        object.__setattr__(same, "_model_check", ModelCheck(self, model))
+        return same
+
+    def __reduce__(self) -> tuple[type["ModelCheck"], tuple[Any, ...]]:
         # A copy checks again.
-        return ModelCheck, ()
+        return ModelCheck, (self._other, self._model)
 
     def check(self, model: CheckedModel, position: Position, data: Data) -> None:
         """Check both functions, and the values of the data unless they are traced."""
+        if self._other is not None:
+            self._other.check(self._model, position, data)
+            return
         checks.floating("position", position)
         checks.data(data)
         data = view(data).tree
@@ -76,10 +88,9 @@ class ModelCheck:
         if signature not in self._fitting:
             if model.batched_log_likelihood is not None:
                 batched.check_shape(model.batched_log_likelihood, shapes, datum)
-            tracing.scalar(
+            _check_scalar(
                 "log_likelihood", "this position and one datum", model.log_likelihood, shapes, datum
             )
-            tracing.check_same("log_likelihood", model.log_likelihood, shapes, datum)
             trace = functools.partial(_program, shapes, datum)
             freshness.look_again(model, _signature((shapes, datum))[1:], trace)
             self._fitting.add(signature)
@@ -119,16 +130,21 @@ class ModelCheck:
 
     def check_prior(self, model: CheckedModel, position: Position) -> None:
         """Check the position and the prior alone."""
+        if self._other is not None:
+            self._other.check_prior(self._model, position)
+            return
         checks.floating("position", position)
         shapes = checks.shapes(position)
         signature = _signature(shapes)
         if signature not in self._fitting:
-            tracing.scalar("log_prior", "this position", model.log_prior, shapes)
-            tracing.check_same("log_prior", model.log_prior, shapes)
+            _check_scalar("log_prior", "this position", model.log_prior, shapes)
             self._fitting.add(signature)
 
     def check_gradient(self, model: CheckedModel, position: Position, data: Data) -> None:
         """Check that both functions have a gradient by the position."""
+        if self._other is not None:
+            self._other.check_gradient(self._model, position, data)
+            return
         datum, shapes = checks.datum(view(data).tree), checks.shapes(position)
         signature = "gradient", _signature((shapes, datum))
         if signature in self._fitting:
@@ -169,6 +185,12 @@ class ModelCheck:
         self._fitting.add(known)
 
 
+def _check_scalar(name: str, of: str, function: Callable[..., Any], *shapes: PyTree) -> None:
+    """Check that a function returns one floating-point scalar, and the same whenever traced."""
+    program = tracing.scalar(name, of, function, *shapes)
+    tracing.check_same(name, function, *shapes, program=program)
+
+
 def _program(position: Position, datum: Data, model: CheckedModel) -> bytes:
     """Return what stands for the programs of a model's functions."""
     programs = [
@@ -204,7 +226,7 @@ def _says_itself(equation: Any) -> bool:
     return isinstance(mode, jax.lax.GatherScatterMode) and mode != in_bounds
 
 
-@jax.jit(static_argnums=0)
+@jax.jit(static_argnums=0, compiler_options=QUICK)
 def _first_beyond(model: CheckedModel, position: Position, data: Data) -> checkify.Error:
     """Return the first index out of bounds in a datum's log likelihood, as checkify reports it.
 

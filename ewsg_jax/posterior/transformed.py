@@ -11,7 +11,7 @@ from ewsg_jax.base import checks, products, tracing
 from ewsg_jax.base.constants import Split, constant_part, varying_part
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.bijectors._affine import Affine
-from ewsg_jax.bijectors._protocol import Transform
+from ewsg_jax.bijectors._protocol import Bijector, Transform
 from ewsg_jax.posterior.linear import LinearPredictor, OfDatum, check_predictor
 
 
@@ -45,9 +45,10 @@ class LogPrior(Split):
 
     def __call__(self, position: Position) -> Array:
         """Return the log prior at u."""
-        tracing.scalar(
-            "bijector.log_det", "this position", self.bijector.log_det, checks.shapes(position)
-        )
+        if not keeps_shapes(self.bijector):
+            tracing.scalar(
+                "bijector.log_det", "this position", self.bijector.log_det, checks.shapes(position)
+            )
         return self.log_prior(self.bijector.forward(position)) + self.bijector.log_det(position)
 
     @property
@@ -70,6 +71,11 @@ class CheckValues:
     def __call__(self, position: Position, data: Data) -> None:
         """Check the values of data at u."""
         self.check_values(self.bijector.forward(position), data)
+
+
+def keeps_shapes(bijector: Transform) -> bool:
+    """Return whether a model that was checked over θ need not be checked over u."""
+    return isinstance(bijector, Bijector) and bijector.keeps_shapes
 
 
 def over_unconstrained(posterior: Any, bijector: Transform) -> dict[str, Any]:

@@ -12,6 +12,7 @@ all scales, as a power of t has, its error is one factor at all t. A variance ne
 faster than |t|⁻³, an integral one that falls faster than 1/|t|.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from ewsg_jax.answers.mode.potential import HostPotential, Point, is_newton_quic
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import limits
-from ewsg_jax.base.compiling import in_float64
+from ewsg_jax.base.compiling import UNOPTIMISED, in_float64
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.bijectors._protocol import Transform
@@ -107,6 +108,7 @@ def find_ridges(
     most = min(settings.MOST_RIDGE_PASSES, settings.MOST_RIDGE_ROWS / num_rows(data))
     # Those that depend on the others first: they lie along ridges.
     precision = np.linalg.pinv(covariance, hermitian=True)
+    maps = None if bijector is None else _maps(whitening.layout, bijector)
     level, slow = [], []
     for k in np.argsort(-np.diag(covariance) * np.diag(precision), kind="stable").tolist():
         for side in (1.0, -1.0):
@@ -114,7 +116,7 @@ def find_ridges(
                 break
             follow = covariance[:, k] / covariance[k, k]
             sd = side * float(whitening.sd[k])
-            line = _line(whitening.layout, center, k, sd, bijector)
+            line = _line(center, k, sd, maps)
             if line is None:
                 continue
             try:
@@ -136,46 +138,71 @@ def _distances() -> np.ndarray:
     return np.geomspace(first, last, count + 1)
 
 
-def _line(
-    layout: Layout, center: np.ndarray, k: int, sd: float, bijector: Transform | None
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return values of a coordinate and logarithms of rates, as in `Track`; None if the bijector
-    does not map this coordinate by itself, or only to other units.
+class _Maps(NamedTuple):
+    """A bijector as compiled programs of vectors (places, d).
 
-    Args:
-        layout: the layout of positions.
-        center: the center as a vector, shape (d,).
-        k: the number of the coordinate.
-        sd: its sd, negative for the other side.
-        bijector: maps positions to parameters, or None.
+    Attributes:
+        forward: returns values and derivatives along a direction (d,).
+        inverse: returns vectors.
     """
-    distances = np.concatenate([[0.0], _distances()])
-    if bijector is None:
-        return center[k] + sd * distances, np.zeros(len(distances))
-    unit = np.eye(len(center))[k]
+
+    forward: Callable[..., Any]
+    inverse: Callable[..., Any]
+
+
+def _maps(layout: Layout, bijector: Transform) -> _Maps:
+    """Return the programs, which all coordinates share."""
 
     def mapped(function: Callable[[Any], Any], flat: Array) -> Array:
         return jnp.concatenate(
             [jnp.ravel(x) for x in jax.tree.leaves(function(layout.tree(flat, flat.dtype)))]
         )
 
-    def forward(flat: Array) -> tuple[Array, Array]:
-        return jax.jvp(lambda x: mapped(bijector.forward, x), (flat,), (jnp.asarray(unit),))
+    def forward(flat: Array, direction: Array) -> tuple[Array, Array]:
+        return jax.jvp(lambda x: mapped(bijector.forward, x), (flat,), (direction,))
 
+    def inverse(flat: Array) -> Array:
+        return mapped(bijector.inverse, flat)  # pyright: ignore[reportAttributeAccessIssue]
+
+    compiled = functools.partial(jax.jit, compiler_options=UNOPTIMISED)
+    return _Maps(
+        compiled(jax.vmap(forward, (0, None))),
+        compiled(jax.vmap(inverse)),
+    )
+
+
+def _line(
+    center: np.ndarray, k: int, sd: float, maps: _Maps | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return values of a coordinate and logarithms of rates, as in `Track`; None if the bijector
+    does not map this coordinate by itself, or only to other units.
+
+    Args:
+        center: the center as a vector, shape (d,).
+        k: the number of the coordinate.
+        sd: its sd, negative for the other side.
+        maps: map positions to parameters, or None.
+    """
+    distances = np.concatenate([[0.0], _distances()])
+    if maps is None:
+        return center[k] + sd * distances, np.zeros(len(distances))
+    unit = np.eye(len(center))[k]
     try:
         with in_float64():
-            middle, rate = (np.asarray(x) for x in forward(jnp.asarray(center)))
+            # At as many places as below: by the same program.
+            centers = np.tile(center, (len(distances), 1))
+            middle, rate = (np.asarray(x)[0] for x in maps.forward(centers, unit))
             if middle.shape != center.shape or np.any(rate[unit == 0]) or not rate[k]:
                 return None
             places = middle + np.outer(distances, sd * rate[k] * unit)
-            inverse = jax.vmap(lambda x: mapped(bijector.inverse, x))(jnp.asarray(places))  # pyright: ignore[reportAttributeAccessIssue]
-            rates = np.asarray(jax.vmap(forward)(inverse)[1])[:, k]
+            inverse = np.asarray(maps.inverse(places))
+            rates = np.asarray(maps.forward(inverse, unit)[1])[:, k]
     except Exception:
         return None  # What has no inverse of this kind is not judged.
     log_rates = -np.log(np.abs(rates))
     if np.ptp(log_rates) < settings.RIDGE_ROUNDING:
         return None
-    return np.asarray(inverse)[:, k], log_rates
+    return inverse[:, k], log_rates
 
 
 def _kinds(heights: list[float]) -> tuple[bool, bool]:

@@ -148,7 +148,7 @@ def test_a_power_is_found_and_one_up_to_3_is_named(name):
     potential = HostPotential(posterior, whitening.center, rows, 4_096, lazy=False)
     center = potential.at(vector(whitening.center))
     covariance = np.asarray(whitening.covariance)
-    line = room._line(whitening.layout, center.flat, 0, float(whitening.sd[0]), None)
+    line = room._line(center.flat, 0, float(whitening.sd[0]), None)
     assert line is not None
     track = room.Track(0, *line, covariance[0] / covariance[0, 0])
     heights = room._heights(potential, center, track, 1_000)
