@@ -199,8 +199,10 @@ def _advance(
         state, info = kernel.transition(randomness, state, data)
         return state, unknown_beforehand(info, counts_evaluations)
 
-    transition = jax.vmap(
-        one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0)
+    # Traced once for its shapes and its steps; inline, so that the program is the same.
+    transition = jax.jit(
+        jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0)),
+        inline=True,
     )
 
     def draw(step: Array, state: KernelState) -> Randomness:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks, products
+from ewsg_jax.base import checks, limits, products
 from ewsg_jax.base.compiling import QUICK, in_float64
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.posterior.linear import checked_residual
@@ -113,25 +113,29 @@ def of_potential(
     shapes = jax.tree.unflatten(structure, leaves)
     size = sum(int(np.prod(shape)) for shape in layout.shapes)
 
-    def can(of: PotentialSpec, function: Callable[[PotentialSpec, Array, Data], Array]) -> bool:
+    def can(of: PotentialSpec, function: Callable[[PotentialSpec, Any, Data], object]) -> bool:
         dtype = np.float64 if of.wide else np.result_type(np.float32, *layout.dtypes)
         try:
             with of.precision():
-                jax.eval_shape(
-                    functools.partial(function, of), jax.ShapeDtypeStruct((size,), dtype), shapes
-                )
+                function(of, jax.ShapeDtypeStruct((size,), dtype), shapes)
         except Exception:
             # Such as a scan whose carry is declared float32, or a function with a first derivative
             # alone.
             return False
         return True
 
-    def twice(of: PotentialSpec, flat: Array, data: Data) -> Array:
-        return _product(of, flat, data, flat)
+    def twice(of: PotentialSpec, flat: Any, data: Data) -> object:
+        if size > limits.MAX_DENSE_DIMENSION:
+            return jax.eval_shape(functools.partial(_product, of), flat, data, flat)
+        # The program that will be run: JAX remembers what it traced.
+        return derivatives.suited(of, data).eval_shape(of, flat, data)
+
+    def once(of: PotentialSpec, flat: Any, data: Data) -> object:
+        return jax.eval_shape(functools.partial(gradient_at, of), flat, data)
 
     if can(of, twice):
         return of, True
-    if can(of, gradient_at):
+    if can(of, once):
         return of, False
     of = of._replace(wide=False)
     return of, can(of, twice)

@@ -152,6 +152,15 @@ class Gaussian:
         return f"Gaussian: {self.verdict}\n{self.report!r}"
 
 
+def num_draws(size: int) -> int:
+    """Return at how many draws an approximation of `size` coordinates is checked, of all chains:
+    as many as `check` takes by default, unless they are too many numbers.
+    """
+    num_chains, most = settings.NUM_PILOT_CHAINS, 4 * limits.NUMBERS_AT_ONCE // size
+    of_chain = int(np.clip(most, 8 * num_chains, check_settings.DRAWS_TO_USE[0])) // num_chains
+    return num_chains * of_chain
+
+
 def gaussian_at_mode(
     key: Key,
     posterior: Posterior,
@@ -176,14 +185,11 @@ def gaussian_at_mode(
         NoGradientError: the potential has no gradient at some draws.
         ValueError: the curvature at the mode is not positive definite.
     """
-    num_chains = settings.NUM_PILOT_CHAINS
-    size = sum(x.size for x in jax.tree.leaves(mode.position))
-    most = 4 * limits.NUMBERS_AT_ONCE // size
-    # As many draws as `check` takes by default.
-    count = int(np.clip(most, 8 * num_chains, check_settings.DRAWS_TO_USE[0])) // num_chains
+    num_chains, center = settings.NUM_PILOT_CHAINS, vector(mode.position)
+    count = num_draws(len(center)) // num_chains
     for_draws, for_batches = rng.keys_of(key, 2)
     factor = HostFactor(mode.inverse_mass)
-    flat = vector(mode.position) + factor.draws(for_draws, num_chains * count)
+    flat = center + factor.draws(for_draws, num_chains * count)
     all_draws = Layout.of(mode.position).tree(flat)
     draws = jax.device_put(
         jax.tree.map(lambda x: x.reshape(num_chains, count, *x.shape[1:]), all_draws)

@@ -15,7 +15,7 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidate_table import CandidateTable
 from ewsg_jax.answers.plan.candidates import Candidate
-from ewsg_jax.answers.plan.gaussian import takes_all_rows
+from ewsg_jax.answers.plan.gaussian import num_draws, takes_all_rows
 from ewsg_jax.answers.plan.run_requirements import RunRequirements
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base import limits
@@ -68,7 +68,9 @@ def start_compiling(
 
     def check() -> None:
         if any(can_end(posterior, position, data)):
-            outside_by_batches(key, posterior, layout, draws.flat, data, batch_size)
+            # How many draws share rows depends on their number.
+            many = np.resize(draws.flat, (num_draws(size), size))
+            outside_by_batches(key, posterior, layout, many, data, batch_size)
         prior_moments(posterior, draws, 1.0)
         wrong_gradient(posterior, layout, draws.flat, (), data)
 
