@@ -62,7 +62,9 @@ def test_the_map_is_a_bijection_with_its_determinant(information):
 def test_without_rows_effects_are_standard_normal_in_the_prior():
     with jax.enable_x64(True):
         to = centring()
-        prior = lambda u: nested(to.hierarchy.prior.layout.tree(to.position_of(u)[0])) + to.position_of(u)[1]
+        prior = lambda u: (
+            nested(to.hierarchy.prior.layout.tree(to.position_of(u)[0])) + to.position_of(u)[1]
+        )
         hessian = jax.jit(jax.hessian(prior))(jnp.asarray(somewhere()))
         np.testing.assert_allclose(hessian[:16, :16], -np.eye(16), atol=1e-8)
         # Nor do they depend on means and scales.
