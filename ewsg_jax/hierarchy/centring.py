@@ -9,9 +9,6 @@ between them, a = m + s^c u, are tangents to it (Papaspiliopoulos, Roberts & Sk�
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,17 +16,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.base import checks, pytrees
-from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
-from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, Level, VectorPrior, conditional
-from ewsg_jax.hierarchy.effects import effects_of
-from ewsg_jax.hierarchy.increments import Increments
+from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, VectorPrior, conditional
+from ewsg_jax.hierarchy.effects import levels_of
 from ewsg_jax.hierarchy.linear import LinearConditionals, linear_functions
 from ewsg_jax.posterior.posterior import Posterior
+from ewsg_jax.vectors.layout import Layout
 
-Places = slice | Array
 LEAST_CHANGE = 1e-3
 """Change of all log widths together by a coordinate, below which it is rounding of float32."""
 
@@ -48,8 +43,6 @@ class Centring(Bijector):
         width: widths that they may have, shape (d,), at which the prior is differentiated.
     """
 
-    keeps_shapes = True
-
     hierarchy: Hierarchy = static()
     linear: tuple[LinearConditionals, ...] | None = None
     information: Array
@@ -59,15 +52,15 @@ class Centring(Bijector):
 
     def forward(self, position: Position, /) -> Position:
         """Return the position θ."""
-        return _compiled(_forward, self, position)
+        return self._layout.tree(self.position_of(_flat(position))[0])
 
     def inverse(self, position: Position, /) -> Position:
         """Return u."""
-        return _compiled(_inverse, self, position)
+        return self._layout.tree(self.coordinates_of(_flat(position)))
 
     def log_det(self, position: Position, /) -> Array:
         """Return log|det ∂θ/∂u| at u."""
-        return self.position_of(ravel_pytree(checks.position(position))[0])[1]
+        return self.position_of(_flat(position))[1]
 
     @jax.jit
     def position_of(self, coordinates: Array) -> tuple[Array, Array]:
@@ -77,47 +70,42 @@ class Centring(Bijector):
         # The highest level first: those below are given it.
         for number, places in reversed(self._levels()):
             mean, width = self._given_rest(number, places, flat)
-            flat = _with(flat, places, mean + width * flat[places])
+            flat = flat.at[places].set(mean + width * flat[places])
             log_det += jnp.sum(jnp.log(width))
-        increments = self.increments
-        if increments is None:
-            return flat, log_det
-        return increments.position_of(flat), log_det + increments.log_det
+        return flat, log_det
 
     @jax.jit
     def coordinates_of(self, flat: Array) -> Array:
         """Return u of a vector θ, shape (d,)."""
-        flat = coordinates = self.not_mixed(flat)
+        coordinates = flat
         for number, places in self._levels():
             mean, width = self._given_rest(number, places, flat)
-            coordinates = _with(coordinates, places, (flat[places] - mean) / width)
+            coordinates = coordinates.at[places].set((flat[places] - mean) / width)
         return coordinates
 
     @jax.jit
     def conditionals(self, flat: Array) -> Array:
         """Return means and widths of effects in the prior given the coordinates above, at a vector
-        θ with increments for effects that have such (`not_mixed`), shape (2, d); those of other
-        coordinates are 0 and 1.
+        θ, shape (2, d); those of other coordinates are 0 and 1.
         """
-        means, widths = jnp.zeros_like(flat), jnp.ones_like(flat)
+        result = jnp.stack([jnp.zeros_like(flat), jnp.ones_like(flat)])
         for number, places in self._levels():
-            mean, width = self._in_prior(number, flat)
-            means, widths = _with(means, places, mean), _with(widths, places, width)
-        return jnp.stack([means, widths])
-
-    def not_mixed(self, flat: Array) -> Array:
-        """Return a vector θ with increments for effects that depend on each other."""
-        return flat if self.increments is None else self.increments.of_position(flat)
+            result = result.at[:, places].set(jnp.stack(self._in_prior(number, flat)))
+        return result
 
     def scales(self, flat: np.ndarray) -> np.ndarray:
         """Return the coordinates that set the widths of effects in the prior.
 
         Args:
-            flat: a vector θ at which widths are differentiated, with increments, shape (d,).
+            flat: a vector θ at which widths are differentiated, shape (d,).
         """
         # A random combination: no two widths cancel.
-        weights = np.random.default_rng(0).uniform(0.5, 1.5, len(flat)).astype(self.width.dtype)
-        of_scales = np.array(_of_widths(self, weights, np.asarray(flat, self.width.dtype)))
+        weights = jnp.asarray(np.random.default_rng(0).uniform(0.5, 1.5, len(flat)))
+
+        def widths(flat: Array) -> Array:
+            return jnp.dot(weights, jnp.log(self.conditionals(flat)[1]))
+
+        of_scales = np.array(jax.grad(widths)(jnp.asarray(flat, self.width.dtype)))
         of_scales[self.effects] = 0.0
         return np.flatnonzero(np.abs(of_scales) > LEAST_CHANGE)
 
@@ -125,17 +113,16 @@ class Centring(Bijector):
         return f"centring({len(self.effects)} effects)"
 
     @property
-    def increments(self) -> Increments | None:
-        """The map to effects that are independent of each other; None if θ has them."""
-        return self.hierarchy.prior.increments
-
-    @property
     def effects(self) -> np.ndarray:
         """The coordinates of all effects."""
         return np.concatenate([np.array(level) for level in self.hierarchy.levels])
 
-    def _levels(self) -> list[tuple[int, Places]]:
-        return [(n, _places(level)) for n, level in enumerate(self.hierarchy.levels)]
+    @property
+    def _layout(self) -> Layout:
+        return self.hierarchy.prior.layout
+
+    def _levels(self) -> list[tuple[int, Array]]:
+        return [(n, jnp.asarray(level)) for n, level in enumerate(self.hierarchy.levels)]
 
     def _in_prior(self, number: int, flat: Array) -> Conditional:
         """Return the distribution of a level in the prior, given the coordinates above it."""
@@ -144,7 +131,7 @@ class Centring(Bijector):
         center, width = (jnp.asarray(x, flat.dtype) for x in (self.center, self.width))
         return conditional(self.hierarchy, number, flat, center, width)
 
-    def _given_rest(self, number: int, places: Places, flat: Array) -> tuple[Array, Array]:
+    def _given_rest(self, number: int, places: Array, flat: Array) -> tuple[Array, Array]:
         """Return m̃ and s √k of a level, given the coordinates above it."""
         mean, width = self._in_prior(number, flat)
         information, pull = (
@@ -165,62 +152,19 @@ def not_centred(
         center: values that effects may have, shape (d,).
         width: widths that they may have, and other coordinates, shape (d,).
     """
-    dtype = jnp.result_type(float, *prior.layout.dtypes)
-    levels, increments = effects_of(prior, points)
+    levels = levels_of(prior, points)
     if not levels:
         return None
-    if increments is not None:
-        prior = dataclasses.replace(prior, increments=increments)
-        points, center = (
-            np.asarray(increments.of_position(jnp.asarray(x, dtype)), np.float64)
-            for x in (points, center)
-        )
-    # In their dtype before they are on the device, where a change of dtype is a program of its own.
-    zero, *of_effects = (
-        jnp.asarray(np.asarray(x, dtype)) for x in (np.zeros(len(center)), center, width)
-    )
+    dtype = jnp.result_type(float, *prior.layout.dtypes)
+    zero = jnp.zeros(len(center), dtype)
     centring = Centring(
         hierarchy=Hierarchy(prior, levels),
         information=zero,
         pull=zero,
-        center=of_effects[0],
-        width=of_effects[1],
+        center=jnp.asarray(center, dtype),
+        width=jnp.asarray(width, dtype),
     )
     return dataclasses.replace(centring, linear=_linear(centring, points))
-
-
-def along_information(
-    centring: Centring, information_of: Callable[[np.ndarray], np.ndarray]
-) -> Centring:
-    """Return coordinates in combinations of increments that are apart in the posterior, too.
-
-    Increments with one scale for all are, in units of their widths, as independent of each other in
-    the prior after a rotation. So they are turned to the axes of what rows say of them. Coordinates
-    without increments, or whose increments have several scales, are returned as they are.
-
-    Args:
-        centring: the not centred form.
-        information_of: gives, of the units of increments, shape (effects,), what rows say of them
-            in these units, a matrix (effects, effects).
-    """
-    increments, linear, dtype = centring.increments, centring.linear, centring.width.dtype
-    if increments is None or linear is None:
-        return centring
-    size = len(centring.width)
-    mean, log_width = linear[0]
-    if np.ptp(log_width.dense(size), axis=0).max() > LEAST_CHANGE:
-        return centring
-    units = np.exp(np.asarray(log_width.constant, np.float64))
-    information = information_of(units)
-    _, axes = np.linalg.eigh((information + information.T) / 2)
-    matrix = axes.T / units
-    prior = dataclasses.replace(centring.hierarchy.prior, increments=increments.turned(matrix))
-    one_scale = log_width._replace(constant=jnp.zeros_like(log_width.constant))
-    return dataclasses.replace(
-        centring,
-        hierarchy=centring.hierarchy._replace(prior=prior),
-        linear=(LinearConditionals(mean.combined(matrix, size, dtype), one_scale),),
-    )
 
 
 def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals, ...] | None:
@@ -228,8 +172,9 @@ def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals,
     steps, dtype = np.asarray(centring.width, np.float64), centring.width.dtype
     # Each place, and one step along each coordinate.
     away = np.concatenate([np.zeros((1, len(steps))), np.diag(steps)])
-    places = (points[:, None] + away).astype(dtype)
-    values = np.asarray(_over_places(centring, places), np.float64)
+    values = np.asarray(
+        _over_places(centring, jnp.asarray(points[:, None] + away, dtype)), np.float64
+    )
     levels = []
     for level in centring.hierarchy.levels:
         mean, width = np.moveaxis(values[..., list(level)], 2, 0)
@@ -243,8 +188,8 @@ def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals,
     return tuple(levels)
 
 
-@functools.partial(jax.jit, compiler_options=QUICK)
-def _over_places(centring: Centring, places: Array | np.ndarray) -> Array:
+@jax.jit
+def _over_places(centring: Centring, places: Array) -> Array:
     """Return conditionals at vectors (…, …, d), shape (…, …, 2, d)."""
     return jax.lax.map(jax.vmap(centring.conditionals), places)
 
@@ -257,46 +202,5 @@ def centring_of(posterior: Posterior) -> Centring | None:
     return bijector if isinstance(bijector, Centring) else None
 
 
-def _places(level: Level) -> Places:
-    """Return coordinates as a slice if they follow each other: no step gathers and scatters then,
-    which compile in more time.
-    """
-    first, last = level[0], level[-1]
-    is_range = level == tuple(range(first, last + 1))
-    return slice(first, last + 1) if is_range else jnp.asarray(level)
-
-
-def _with(flat: Array, places: Places, values: Array) -> Array:
-    """Return a vector with other values at some places."""
-    if not isinstance(places, slice):
-        return flat.at[places].set(values)
-    return jnp.concatenate([flat[: places.start], values, flat[places.stop :]])
-
-
-def _compiled(program: Callable[..., Any], centring: Centring, position: Position) -> Position:
-    """Return what a program makes of a position, by one compiled program outside of others."""
-    position = checks.position(position)
-    if any(map(checks.is_traced, jax.tree.leaves((centring, position)))):
-        return program(centring, position)
-    return _quickly(program, centring, position)
-
-
-@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
-def _quickly(program: Callable[..., Any], centring: Centring, position: Position) -> Position:
-    return program(centring, position)
-
-
-def _forward(centring: Centring, position: Position) -> Position:
-    flat, _ = centring.position_of(ravel_pytree(position)[0])
-    return centring.hierarchy.prior.layout.tree(flat)
-
-
-def _inverse(centring: Centring, position: Position) -> Position:
-    coordinates = centring.coordinates_of(ravel_pytree(position)[0])
-    return centring.hierarchy.prior.layout.tree(coordinates)
-
-
-@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def _of_widths(centring: Centring, weights: Array | np.ndarray, flat: Array | np.ndarray) -> Array:
-    """Return the gradient of a combination of log widths in the prior."""
-    return jax.grad(lambda x: jnp.dot(weights, jnp.log(centring.conditionals(x)[1])))(flat)
+def _flat(position: Position) -> Array:
+    return ravel_pytree(checks.position(position))[0]

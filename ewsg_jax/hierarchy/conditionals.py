@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base.typing import Array
-from ewsg_jax.hierarchy.increments import Increments
 from ewsg_jax.vectors.layout import Layout
 
 Level = tuple[int, ...]
@@ -26,17 +25,13 @@ class VectorPrior:
     Attributes:
         log_prior: the log prior of a position.
         layout: how d numbers are a position.
-        increments: the map of the position to such vectors; None: they are the position's numbers.
     """
 
     log_prior: Callable[[Any], Array | float]
     layout: Layout
-    increments: Increments | None = None
 
     def __call__(self, flat: Array) -> Array:
         """Return the log prior at a vector."""
-        if self.increments is not None:
-            flat = self.increments.position_of(flat)
         return jnp.asarray(self.log_prior(self.layout.tree(flat)), flat.dtype)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from ewsg_jax.base.compiling import UNOPTIMISED
 from ewsg_jax.base.typing import Array
 from ewsg_jax.hierarchy.conditionals import Level, VectorPrior
-from ewsg_jax.hierarchy.increments import Increments, constant_regressions
 
 MIN_EFFECTS = 3
 """Effects of a level, at least. By hand: a scale of two is no scale that many share."""
@@ -51,48 +50,28 @@ class Derivatives(NamedTuple):
     change: np.ndarray
 
 
-def effects_of(
-    prior: VectorPrior, points: np.ndarray
-) -> tuple[tuple[Level, ...], Increments | None]:
-    """Return levels of effects in a prior, the lowest first, none if there is no hierarchy; and the
-    map to their increments, if with it more of them are independent of each other, in one level.
+def levels_of(prior: VectorPrior, points: np.ndarray) -> tuple[Level, ...]:
+    """Return levels of effects in a prior, the lowest first; none if there is no hierarchy.
 
     Args:
         prior: the log prior of a vector.
         points: at least two positions at which it is differentiated, shape (points, d), that differ
             in every coordinate.
     """
-    places, precisions = _normal_ones(prior, points)
-    if not len(places):
-        return (), None
-    levels = _levels(places, precisions)
-    effects, coefficients = constant_regressions(precisions, ZERO)
-    if len(effects) <= max(MIN_EFFECTS - 1, sum(map(len, levels))):
-        return levels, None
-    of_all = np.zeros((len(effects), points.shape[1]))
-    of_all[:, places] = coefficients
-    level = tuple(places[effects].tolist())
-    return (level,), Increments(level, of_all)
-
-
-def _normal_ones(prior: VectorPrior, points: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return which coordinates are jointly normal, and their precision matrices at points; none if
-    no coordinate depends on another.
-    """
-    none = np.zeros(0, int), []
     if points.shape[1] > MAX_COORDINATES or _is_separable(prior, points):
-        return none
+        return ()
     rng = np.random.default_rng(0)
     directions = rng.normal(size=points.shape)
     at_points = [_derivatives(prior, x, r) for x, r in zip(points, directions, strict=True)]
     if not all(np.isfinite(x).all() for one in at_points for x in one):
-        return none
+        return ()
     is_normal = np.logical_and.reduce([_is_normal(one) for one in at_points])
     # Jointly normal: what changes along the others, as a product of two coordinates, is left out.
     along = _derivatives(prior, points[0], np.where(is_normal, directions[0], 0.0))
     is_normal &= ~_differs(np.diag(along.change), np.diag(along.second))
     places = np.flatnonzero(is_normal)
-    return places, [-one.second[np.ix_(places, places)] for one in at_points]
+    precisions = [-one.second[np.ix_(places, places)] for one in at_points]
+    return _levels(places, precisions)
 
 
 def _is_separable(prior: VectorPrior, points: np.ndarray) -> bool:

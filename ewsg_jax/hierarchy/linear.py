@@ -36,23 +36,6 @@ class LinearFunctions(NamedTuple):
         weights = jnp.asarray(self.weights, flat.dtype)
         return jnp.asarray(self.constant, flat.dtype) + jnp.sum(weights * flat[self.places], axis=1)
 
-    def dense(self, size: int) -> np.ndarray:
-        """Return the coefficients of all `size` coordinates, shape (functions, size)."""
-        coefficients = np.zeros((len(self.constant), size))
-        rows = np.arange(len(coefficients))[:, None]
-        np.add.at(coefficients, (rows, np.asarray(self.places)), np.asarray(self.weights))
-        return coefficients
-
-    def combined(self, matrix: np.ndarray, size: int, dtype: np.dtype) -> "LinearFunctions":
-        """Return combinations of them, as a matrix gives them, of `size` coordinates."""
-        weights = matrix @ self.dense(size)
-        places = np.flatnonzero(weights.any(0))
-        return LinearFunctions(
-            jnp.asarray(matrix @ np.asarray(self.constant), dtype),
-            jnp.broadcast_to(jnp.asarray(places, jnp.int32), (len(weights), len(places))),
-            jnp.asarray(weights[:, places], dtype),
-        )
-
 
 class LinearConditionals(NamedTuple):
     """The distribution of the effects of a level, given the coordinates above it.
@@ -105,7 +88,7 @@ def linear_functions(
     places = np.argsort(-np.abs(weights), axis=1, kind="stable")[:, :most]
     chosen = np.take_along_axis(weights, places, axis=1) * units[:, None] / steps[places]
     return LinearFunctions(
-        jnp.asarray((constant * units).astype(dtype)),
-        jnp.asarray(places.astype(np.int32)),
-        jnp.asarray(chosen.astype(dtype)),
+        jnp.asarray(constant * units, dtype),
+        jnp.asarray(places, jnp.int32),
+        jnp.asarray(chosen, dtype),
     )

@@ -7,7 +7,7 @@ import pytest
 from jax.scipy.stats import laplace, norm, t
 
 from ewsg_jax.hierarchy.conditionals import VectorPrior
-from ewsg_jax.hierarchy.effects import effects_of
+from ewsg_jax.hierarchy.effects import levels_of
 from ewsg_jax.vectors.layout import Layout
 
 PARENTS = np.repeat(np.arange(4, dtype=np.int32), 3)
@@ -88,7 +88,7 @@ def levels(log_prior, shapes):
     position = jax.tree.map(lambda n: jnp.zeros(n), shapes, is_leaf=is_shape)
     layout = Layout.of(position)
     points = 0.5 * np.random.default_rng(0).normal(size=(3, layout.size))
-    found, _ = effects_of(VectorPrior(log_prior, layout), points)
+    found = levels_of(VectorPrior(log_prior, layout), points)
     return [[layout.names[k].split("[")[0] for k in level] for level in found], found
 
 

@@ -25,12 +25,7 @@ from ewsg_jax.answers.check.marginals import Beyond, Marginal, marginal_of
 from ewsg_jax.answers.check.moved_draws import Analysis
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array
-from ewsg_jax.hierarchy.centring import (
-    Centring,
-    along_information,
-    centring_of,
-    not_centred,
-)
+from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
 from ewsg_jax.hierarchy.conditionals import VectorPrior
 from ewsg_jax.hierarchy.effects import NUM_POINTS
 from ewsg_jax.posterior.posterior import Posterior
@@ -79,10 +74,10 @@ def pulled_back(draws: Draws, fresh: FreshGradients) -> FreshGradients:
     if draws.centring is None:
         return fresh
     dtype = jnp.result_type(float, *draws.layout.dtypes)
-    flat = draws.flat.astype(dtype)
+    flat = jnp.asarray(draws.flat, dtype)
 
     def pulled(gradients: np.ndarray) -> np.ndarray:
-        at_draws = _pulled_back(draws.centring, flat, gradients.astype(dtype))
+        at_draws = _pulled_back(draws.centring, flat, jnp.asarray(gradients, dtype))
         return np.asarray(at_draws, np.float64)
 
     first = pulled(fresh.first)
@@ -179,8 +174,7 @@ def scales_of(
     centring, at = draws.centring or centring_of(posterior), draws.flat[:1]
     if centring is None:
         return ScaleMarginals(np.zeros(0, int), (), 0.0)
-    position = _over_chains(_position_of, centring, at[None])[0, 0]
-    coordinates = centring.scales(np.asarray(centring.not_mixed(jnp.asarray(position))))
+    coordinates = centring.scales(_over_chains(_position_of, centring, at[None])[0, 0])
     beyond: Sequence[Beyond | None] = [None] * len(coordinates)
     passes = 0.0
     if len(coordinates) <= settings.MAX_SCALES:
@@ -212,34 +206,14 @@ def _centring(
     if centring is None:
         return None
     dtype = centring.width.dtype
-
-    def without_prior(centring: Centring) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return draws with increments, what else than the prior pulls at them, and widths."""
-        mixed, gradients = flat, fresh.mean
-        if centring.increments is not None:
-            mixed = np.asarray(centring.not_mixed(jnp.asarray(flat, dtype)), np.float64)
-            gradients = centring.increments.pulled_back(gradients)
-        in_prior = _over_chains(_conditionals, centring, mixed[None])[0]
-        mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
-        return mixed, gradients - (mixed - mean) / width**2, width
-
-    mixed, others, width = without_prior(centring)
-    effects = list(centring.hierarchy.levels[0])
-
-    def information_of(units: np.ndarray) -> np.ndarray:
-        """Return by a regression what rows say of all increments together."""
-        off = (mixed - mixed.mean(0))[:, effects] / units
-        return np.linalg.lstsq(off, others[:, effects] * units)[0]
-
-    turned = along_information(centring, information_of)
-    if turned is not centring:
-        centring = turned
-        mixed, others, width = without_prior(turned)
-    # What rows say of an effect, by a regression of its gradient without the prior's.
-    off = mixed - mixed.mean(0)
+    in_prior = _over_chains(_conditionals, centring, draws.values).reshape(-1, 2, draws.size)
+    mean, width = in_prior[:, 0], in_prior[:, 1] * temperature**0.5
+    # What else pulls at an effect, by a regression of its gradient without the prior's.
+    others = fresh.mean - (flat - mean) / width**2
+    off = flat - flat.mean(0)
     information = (off * others).mean(0) / np.maximum((off**2).mean(0), TINY**2)
     information = np.maximum(information, 0.0)
-    pull = information * mixed.mean(0) - others.mean(0)
+    pull = information * flat.mean(0) - others.mean(0)
     share = (1 / (1 + information * width**2)).mean(0)[centring.effects]
     # Effects of whose precision rows have nine tenths hardly depend on their scale; by hand.
     if not np.isfinite(pull).all() or not share.max() > 0.1:
@@ -247,15 +221,15 @@ def _centring(
     # In units of the prior at temperature 1, whose widths the map takes.
     return dataclasses.replace(
         centring,
-        information=jnp.asarray((temperature * information).astype(dtype)),
-        pull=jnp.asarray((temperature * pull).astype(dtype)),
+        information=jnp.asarray(temperature * information, dtype),
+        pull=jnp.asarray(temperature * pull, dtype),
     )
 
 
 def _over_chains(program: Program, centring: Centring, values: np.ndarray) -> np.ndarray:
     """Return what a program gives at draws (chain, draw, d), float64."""
     dtype = jnp.result_type(float, *centring.hierarchy.prior.layout.dtypes)
-    flat = values.reshape(-1, values.shape[-1]).astype(dtype)
+    flat = jnp.asarray(values.reshape(-1, values.shape[-1]), dtype)
     result = np.asarray(program(centring, flat), np.float64)
     return result.reshape(*values.shape[:2], *result.shape[1:])
 
