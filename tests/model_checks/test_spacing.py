@@ -79,7 +79,7 @@ def test_a_plan_in_days_is_not_trusted():
     days = SimpleNamespace(
         layout=Layout.of(np.float32(0)), center=np.float32(59_000), sd=np.array([0.0032])
     )
-    assert look_at_spacing in MODEL_QUESTIONS
+    assert look_at_spacing in [question for question, _ in MODEL_QUESTIONS]
     (finding,) = look_at_spacing(ANY, days, ROWS, None)
     assert finding.severity == "doubt"
     assert "the sd of position is 0.0032" in finding.text
