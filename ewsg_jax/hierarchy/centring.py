@@ -9,6 +9,9 @@ between them, a = m + s^c u, are tangents to it (Papaspiliopoulos, Roberts & Sk�
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +19,16 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Array, Position
 from ewsg_jax.bijectors._protocol import Bijector
-from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, VectorPrior, conditional
+from ewsg_jax.hierarchy.conditionals import Conditional, Hierarchy, Level, VectorPrior, conditional
 from ewsg_jax.hierarchy.effects import levels_of
 from ewsg_jax.hierarchy.linear import LinearConditionals, linear_functions
 from ewsg_jax.posterior.posterior import Posterior
-from ewsg_jax.vectors.layout import Layout
 
+Places = slice | Array
 LEAST_CHANGE = 1e-3
 """Change of all log widths together by a coordinate, below which it is rounding of float32."""
 
@@ -43,6 +47,8 @@ class Centring(Bijector):
         width: widths that they may have, shape (d,), at which the prior is differentiated.
     """
 
+    keeps_shapes = True
+
     hierarchy: Hierarchy = static()
     linear: tuple[LinearConditionals, ...] | None = None
     information: Array
@@ -52,15 +58,15 @@ class Centring(Bijector):
 
     def forward(self, position: Position, /) -> Position:
         """Return the position θ."""
-        return self._layout.tree(self.position_of(_flat(position))[0])
+        return _compiled(_forward, self, position)
 
     def inverse(self, position: Position, /) -> Position:
         """Return u."""
-        return self._layout.tree(self.coordinates_of(_flat(position)))
+        return _compiled(_inverse, self, position)
 
     def log_det(self, position: Position, /) -> Array:
         """Return log|det ∂θ/∂u| at u."""
-        return self.position_of(_flat(position))[1]
+        return self.position_of(ravel_pytree(checks.position(position))[0])[1]
 
     @jax.jit
     def position_of(self, coordinates: Array) -> tuple[Array, Array]:
@@ -70,7 +76,7 @@ class Centring(Bijector):
         # The highest level first: those below are given it.
         for number, places in reversed(self._levels()):
             mean, width = self._given_rest(number, places, flat)
-            flat = flat.at[places].set(mean + width * flat[places])
+            flat = _with(flat, places, mean + width * flat[places])
             log_det += jnp.sum(jnp.log(width))
         return flat, log_det
 
@@ -80,7 +86,7 @@ class Centring(Bijector):
         coordinates = flat
         for number, places in self._levels():
             mean, width = self._given_rest(number, places, flat)
-            coordinates = coordinates.at[places].set((flat[places] - mean) / width)
+            coordinates = _with(coordinates, places, (flat[places] - mean) / width)
         return coordinates
 
     @jax.jit
@@ -88,10 +94,11 @@ class Centring(Bijector):
         """Return means and widths of effects in the prior given the coordinates above, at a vector
         θ, shape (2, d); those of other coordinates are 0 and 1.
         """
-        result = jnp.stack([jnp.zeros_like(flat), jnp.ones_like(flat)])
+        means, widths = jnp.zeros_like(flat), jnp.ones_like(flat)
         for number, places in self._levels():
-            result = result.at[:, places].set(jnp.stack(self._in_prior(number, flat)))
-        return result
+            mean, width = self._in_prior(number, flat)
+            means, widths = _with(means, places, mean), _with(widths, places, width)
+        return jnp.stack([means, widths])
 
     def scales(self, flat: np.ndarray) -> np.ndarray:
         """Return the coordinates that set the widths of effects in the prior.
@@ -100,12 +107,8 @@ class Centring(Bijector):
             flat: a vector θ at which widths are differentiated, shape (d,).
         """
         # A random combination: no two widths cancel.
-        weights = jnp.asarray(np.random.default_rng(0).uniform(0.5, 1.5, len(flat)))
-
-        def widths(flat: Array) -> Array:
-            return jnp.dot(weights, jnp.log(self.conditionals(flat)[1]))
-
-        of_scales = np.array(jax.grad(widths)(jnp.asarray(flat, self.width.dtype)))
+        weights = np.random.default_rng(0).uniform(0.5, 1.5, len(flat)).astype(self.width.dtype)
+        of_scales = np.array(_of_widths(self, weights, np.asarray(flat, self.width.dtype)))
         of_scales[self.effects] = 0.0
         return np.flatnonzero(np.abs(of_scales) > LEAST_CHANGE)
 
@@ -117,12 +120,8 @@ class Centring(Bijector):
         """The coordinates of all effects."""
         return np.concatenate([np.array(level) for level in self.hierarchy.levels])
 
-    @property
-    def _layout(self) -> Layout:
-        return self.hierarchy.prior.layout
-
-    def _levels(self) -> list[tuple[int, Array]]:
-        return [(n, jnp.asarray(level)) for n, level in enumerate(self.hierarchy.levels)]
+    def _levels(self) -> list[tuple[int, Places]]:
+        return [(n, _places(level)) for n, level in enumerate(self.hierarchy.levels)]
 
     def _in_prior(self, number: int, flat: Array) -> Conditional:
         """Return the distribution of a level in the prior, given the coordinates above it."""
@@ -131,7 +130,7 @@ class Centring(Bijector):
         center, width = (jnp.asarray(x, flat.dtype) for x in (self.center, self.width))
         return conditional(self.hierarchy, number, flat, center, width)
 
-    def _given_rest(self, number: int, places: Array, flat: Array) -> tuple[Array, Array]:
+    def _given_rest(self, number: int, places: Places, flat: Array) -> tuple[Array, Array]:
         """Return m̃ and s √k of a level, given the coordinates above it."""
         mean, width = self._in_prior(number, flat)
         information, pull = (
@@ -156,13 +155,16 @@ def not_centred(
     if not levels:
         return None
     dtype = jnp.result_type(float, *prior.layout.dtypes)
-    zero = jnp.zeros(len(center), dtype)
+    # In their dtype before they are on the device, where a change of dtype is a program of its own.
+    zero, *of_effects = (
+        jnp.asarray(np.asarray(x, dtype)) for x in (np.zeros(len(center)), center, width)
+    )
     centring = Centring(
         hierarchy=Hierarchy(prior, levels),
         information=zero,
         pull=zero,
-        center=jnp.asarray(center, dtype),
-        width=jnp.asarray(width, dtype),
+        center=of_effects[0],
+        width=of_effects[1],
     )
     return dataclasses.replace(centring, linear=_linear(centring, points))
 
@@ -172,9 +174,8 @@ def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals,
     steps, dtype = np.asarray(centring.width, np.float64), centring.width.dtype
     # Each place, and one step along each coordinate.
     away = np.concatenate([np.zeros((1, len(steps))), np.diag(steps)])
-    values = np.asarray(
-        _over_places(centring, jnp.asarray(points[:, None] + away, dtype)), np.float64
-    )
+    places = (points[:, None] + away).astype(dtype)
+    values = np.asarray(_over_places(centring, places), np.float64)
     levels = []
     for level in centring.hierarchy.levels:
         mean, width = np.moveaxis(values[..., list(level)], 2, 0)
@@ -188,8 +189,8 @@ def _linear(centring: Centring, points: np.ndarray) -> tuple[LinearConditionals,
     return tuple(levels)
 
 
-@jax.jit
-def _over_places(centring: Centring, places: Array) -> Array:
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _over_places(centring: Centring, places: Array | np.ndarray) -> Array:
     """Return conditionals at vectors (…, …, d), shape (…, …, 2, d)."""
     return jax.lax.map(jax.vmap(centring.conditionals), places)
 
@@ -202,5 +203,46 @@ def centring_of(posterior: Posterior) -> Centring | None:
     return bijector if isinstance(bijector, Centring) else None
 
 
-def _flat(position: Position) -> Array:
-    return ravel_pytree(checks.position(position))[0]
+def _places(level: Level) -> Places:
+    """Return coordinates as a slice if they follow each other: no step gathers and scatters then,
+    which compile in more time.
+    """
+    first, last = level[0], level[-1]
+    is_range = level == tuple(range(first, last + 1))
+    return slice(first, last + 1) if is_range else jnp.asarray(level)
+
+
+def _with(flat: Array, places: Places, values: Array) -> Array:
+    """Return a vector with other values at some places."""
+    if not isinstance(places, slice):
+        return flat.at[places].set(values)
+    return jnp.concatenate([flat[: places.start], values, flat[places.stop :]])
+
+
+def _compiled(program: Callable[..., Any], centring: Centring, position: Position) -> Position:
+    """Return what a program makes of a position, by one compiled program outside of others."""
+    position = checks.position(position)
+    if any(map(checks.is_traced, jax.tree.leaves((centring, position)))):
+        return program(centring, position)
+    return _quickly(program, centring, position)
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+def _quickly(program: Callable[..., Any], centring: Centring, position: Position) -> Position:
+    return program(centring, position)
+
+
+def _forward(centring: Centring, position: Position) -> Position:
+    flat, _ = centring.position_of(ravel_pytree(position)[0])
+    return centring.hierarchy.prior.layout.tree(flat)
+
+
+def _inverse(centring: Centring, position: Position) -> Position:
+    coordinates = centring.coordinates_of(ravel_pytree(position)[0])
+    return centring.hierarchy.prior.layout.tree(coordinates)
+
+
+@functools.partial(jax.jit, compiler_options=UNOPTIMISED)
+def _of_widths(centring: Centring, weights: Array | np.ndarray, flat: Array | np.ndarray) -> Array:
+    """Return the gradient of a combination of log widths in the prior."""
+    return jax.grad(lambda x: jnp.dot(weights, jnp.log(centring.conditionals(x)[1])))(flat)

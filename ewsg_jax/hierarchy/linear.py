@@ -88,7 +88,7 @@ def linear_functions(
     places = np.argsort(-np.abs(weights), axis=1, kind="stable")[:, :most]
     chosen = np.take_along_axis(weights, places, axis=1) * units[:, None] / steps[places]
     return LinearFunctions(
-        jnp.asarray(constant * units, dtype),
-        jnp.asarray(places, jnp.int32),
-        jnp.asarray(chosen, dtype),
+        jnp.asarray((constant * units).astype(dtype)),
+        jnp.asarray(places.astype(np.int32)),
+        jnp.asarray(chosen.astype(dtype)),
     )

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.stats import norm
 
 import ewsg_jax as ewsg
-from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
+from ewsg_jax.hierarchy.centring import Centring, _places, _with, centring_of, not_centred
 from ewsg_jax.hierarchy.conditionals import Hierarchy, VectorPrior
 from ewsg_jax.kernels.in_coordinates import InCoordinates, target_of
 from ewsg_jax.vectors.layout import Layout
@@ -62,7 +62,9 @@ def test_the_map_is_a_bijection_with_its_determinant(information):
 def test_without_rows_effects_are_standard_normal_in_the_prior():
     with jax.enable_x64(True):
         to = centring()
-        prior = lambda u: nested(to._layout.tree(to.position_of(u)[0])) + to.position_of(u)[1]
+        prior = lambda u: (
+            nested(to.hierarchy.prior.layout.tree(to.position_of(u)[0])) + to.position_of(u)[1]
+        )
         hessian = jax.jit(jax.hessian(prior))(jnp.asarray(somewhere()))
         np.testing.assert_allclose(hessian[:16, :16], -np.eye(16), atol=1e-8)
         # Nor do they depend on means and scales.
@@ -232,3 +234,34 @@ def test_a_kernel_in_coordinates_has_the_temperature_of_its_momentum():
 def test_printed_kernels_say_where_they_move():
     kernel, *_ = kernels()
     assert repr(kernel).endswith("bijector=centring(16 effects))")
+
+
+@pytest.mark.parametrize("level", [(2, 3, 4), (1, 3, 4)], ids=["a slice", "places"])
+def test_values_are_put_at_the_places_of_a_level(level):
+    flat, values = np.arange(6.0), np.array([10.0, 20.0, 30.0])
+    expected = flat.copy()
+    expected[list(level)] = values
+    at = _places(level)
+    np.testing.assert_array_equal(_with(jnp.asarray(flat), at, jnp.asarray(values)), expected)
+    np.testing.assert_array_equal(jnp.asarray(flat)[at], flat[list(level)])
+
+
+def test_a_model_in_coordinates_is_not_checked_again():
+    calls = []
+
+    def log_likelihood(p, row):
+        calls.append(row)
+        return -0.5 * (row - p["a"][0]) ** 2
+
+    posterior = ewsg.Posterior(log_likelihood, nested)
+    rows = jnp.zeros(3)
+    posterior.check(START, rows)
+    posterior.check_gradient(START, rows)
+    with jax.enable_x64(False):
+        to = dataclasses.replace(centring(), information=jnp.zeros(SIZE), pull=jnp.zeros(SIZE))
+    before = len(calls)
+    over_u = posterior.transformed(to)
+    over_u.check(START, rows)
+    over_u.check_gradient(START, rows)
+    assert before > 0
+    assert len(calls) == before

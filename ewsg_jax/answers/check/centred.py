@@ -74,10 +74,10 @@ def pulled_back(draws: Draws, fresh: FreshGradients) -> FreshGradients:
     if draws.centring is None:
         return fresh
     dtype = jnp.result_type(float, *draws.layout.dtypes)
-    flat = jnp.asarray(draws.flat, dtype)
+    flat = draws.flat.astype(dtype)
 
     def pulled(gradients: np.ndarray) -> np.ndarray:
-        at_draws = _pulled_back(draws.centring, flat, jnp.asarray(gradients, dtype))
+        at_draws = _pulled_back(draws.centring, flat, gradients.astype(dtype))
         return np.asarray(at_draws, np.float64)
 
     first = pulled(fresh.first)
@@ -221,15 +221,15 @@ def _centring(
     # In units of the prior at temperature 1, whose widths the map takes.
     return dataclasses.replace(
         centring,
-        information=jnp.asarray(temperature * information, dtype),
-        pull=jnp.asarray(temperature * pull, dtype),
+        information=jnp.asarray((temperature * information).astype(dtype)),
+        pull=jnp.asarray((temperature * pull).astype(dtype)),
     )
 
 
 def _over_chains(program: Program, centring: Centring, values: np.ndarray) -> np.ndarray:
     """Return what a program gives at draws (chain, draw, d), float64."""
     dtype = jnp.result_type(float, *centring.hierarchy.prior.layout.dtypes)
-    flat = jnp.asarray(values.reshape(-1, values.shape[-1]), dtype)
+    flat = values.reshape(-1, values.shape[-1]).astype(dtype)
     result = np.asarray(program(centring, flat), np.float64)
     return result.reshape(*values.shape[:2], *result.shape[1:])
 

@@ -6,6 +6,7 @@ moves; positions, draws and starts stay in the coordinates that the model is wri
 """
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.answers.mode.mode import Mode
+from ewsg_jax.answers.mode.start import Among, Start
 from ewsg_jax.answers.plan.result import Plan
 from ewsg_jax.base import rng
+from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Key, Position
 from ewsg_jax.hierarchy.centring import Centring, centring_of, not_centred
 from ewsg_jax.hierarchy.conditionals import VectorPrior
@@ -31,16 +34,20 @@ class MappedStart:
     """Starts of chains, mapped to the position.
 
     Attributes:
-        start: a function of a key that returns a start u.
+        start: starts u, functions of a key.
         bijector: the map from u to the position.
     """
 
-    start: Callable[[Key], Position]
+    start: Start | Among
     bijector: Centring
 
     def __call__(self, key: Key) -> Position:
         """Return the start of a chain."""
         return self.bijector.forward(self.start(key))
+
+    def of_keys(self, keys: Array) -> Position:
+        """Return a start for each key of an array, whose axes come first."""
+        return _mapped(self.bijector, self.start.of_keys(keys))
 
 
 def hierarchy_of(posterior: Posterior, position: Position) -> Centring | None:
@@ -103,20 +110,18 @@ def informed(centring: Centring, mode: Mode) -> Centring:
         precision = np.diag(np.linalg.inv(np.asarray(mode.covariance)))
     except ValueError:
         return centring
-    coordinates = jnp.asarray(vector(mode.position), centring.width.dtype)
-    flat, in_prior = _at_mode(centring, coordinates)
-    width = np.asarray(in_prior[1], np.float64)
+    coordinates = vector(mode.position).astype(centring.width.dtype)
+    flat, width = (np.asarray(x, np.float64) for x in _at_mode(centring, coordinates))
     information = np.maximum(precision - 1, 0.0) / width**2
-    pull = information * np.asarray(flat) + np.asarray(coordinates) / width
+    pull = information * flat + coordinates / width
     if not (np.isfinite(information).all() and np.isfinite(pull).all()):
         return centring
     dtype = centring.width.dtype
+    information, pull, center, width = (
+        jnp.asarray(x.astype(dtype)) for x in (information, pull, flat, width)
+    )
     return dataclasses.replace(
-        centring,
-        information=jnp.asarray(information, dtype),
-        pull=jnp.asarray(pull, dtype),
-        center=jnp.asarray(flat, dtype),
-        width=jnp.asarray(width, dtype),
+        centring, information=information, pull=pull, center=center, width=width
     )
 
 
@@ -139,8 +144,14 @@ def of_position(plan: Plan, centring: Centring, posterior: Posterior) -> Plan:
     )
 
 
-@jax.jit
-def _at_mode(centring: Centring, coordinates: Array) -> tuple[Array, Array]:
-    """Return the position of a vector u, and means and widths of effects in the prior there."""
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _at_mode(centring: Centring, coordinates: Array | np.ndarray) -> tuple[Array, Array]:
+    """Return the position of a vector u, and widths of effects in the prior there."""
     flat = centring.position_of(coordinates)[0]
-    return flat, centring.conditionals(flat)
+    return flat, centring.conditionals(flat)[1]
+
+
+@functools.partial(jax.jit, compiler_options=QUICK)
+def _mapped(centring: Centring, coordinates: Position) -> Position:
+    """Return the positions of many u, whose axes come first."""
+    return jax.vmap(centring.forward)(coordinates)
