@@ -222,6 +222,7 @@ class Assembly:
         is_sampled: which of their leaves are sampled.
         constants: the leaves that are not.
         log_prior: the log density of a position.
+        training_prior: that by which networks are trained.
         remade: makes a model again: with trained leaves sampled, or at other parameters.
     """
 
@@ -238,6 +239,7 @@ class Assembly:
         self.is_sampled = tuple(is_sampled)
         self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
+        self.training_prior = self.log_prior
         self.remade: Callable[[bool, PyTree | None], NetworkModel]
 
     @contextlib.contextmanager

@@ -59,9 +59,11 @@ def posterior(
             or a function `(output, row) -> log density`, or `(output, row, key)`, a random one.
         prior: the prior of the sampled leaves: the standard deviation of normal numbers around 0;
             a distribution (`log_prob`, as NumPyro's); `"fan_in"`, the standard deviation of
-            `networks.fan_in`; a dict of these, whose keys are names of leaves, of subtrees
-            or patterns (`"Dense_0/kernel"`, `"Dense_0"`, `"*/bias"`), the first that matches
-            counting; or a function `(name, shape)` that returns one of these. Default: N(0, 1).
+            `networks.fan_in`; `"learned"`, the same times a factor for each leaf that is not known
+            and integrated over, so that the rows say how wide it is; a dict of these, whose keys
+            are names of leaves, of subtrees or patterns (`"Dense_0/kernel"`, `"Dense_0"`,
+            `"*/bias"`), the first that matches counting; or a function `(name, shape)` that returns
+            one of these. Default: N(0, 1).
         sampled: which leaves are sampled: names or patterns as above, or a function `(name, leaf)
             -> bool`. The others are carried as they are. Default: all that are not fixed.
         fixed: which leaves are carried as they are and not trained either. Default: none.
@@ -141,6 +143,9 @@ def _model(
     if assembly.has_raw_sd:
         priors += priors_of(likelihood.raw_sd_prior, [("raw_sd", position.raw_sd)])
     assembly.log_prior = log_prior_of(priors)
+    assembly.training_prior = log_prior_of(
+        [dataclasses.replace(one, log_density=one.of_training or one.log_density) for one in priors]
+    )
     if assembly.keyed:
         target = random_likelihood(
             assembly.keyed_density, assembly.log_prior, batch_size=1

@@ -14,11 +14,12 @@ from ewsg_jax.base.leaves import matches, shown
 from ewsg_jax.base.typing import Array, PyTree
 
 Prior = Any
-"""A standard deviation, a distribution, "fan_in", a dict of these by leaf, or a function."""
-FAN_IN = "fan_in"
+"""A standard deviation, a distribution, "fan_in" or "learned", a dict of these by leaf, or a
+function."""
+FAN_IN, LEARNED = "fan_in", "learned"
 TAKES_PRIOR = (
-    "a positive standard deviation, a distribution with log_prob, 'fan_in', a dict of these by "
-    "names of leaves, or a function (name, shape) that returns one of these"
+    "a positive standard deviation, a distribution with log_prob, 'fan_in' or 'learned', a dict of "
+    "these by names of leaves, or a function (name, shape) that returns one of these"
 )
 
 
@@ -29,10 +30,13 @@ class LeafPrior:
     Attributes:
         log_density: `log_density(leaf) -> scalar`, normalised.
         variance: the prior's variance, shaped like the leaf.
+        of_training: the log density by which networks are trained, whose mode is at no weights that
+            are all 0. Default: the same.
     """
 
     log_density: Callable[[Array], Array]
     variance: Array
+    of_training: Callable[[Array], Array] | None = None
 
 
 def fan_in(name: str, shape: tuple[int, ...]) -> float:
@@ -114,7 +118,9 @@ def _by_name(prior: Mapping[Any, Any], named: list[tuple[str, Any]]) -> list[Lea
 
 def _of_leaf(prior: Prior, name: str, leaf: Array) -> LeafPrior:
     if isinstance(prior, str):
-        checks.one_of("prior", prior, (FAN_IN,))
+        checks.one_of("prior", prior, (FAN_IN, LEARNED))
+        if prior == LEARNED:
+            return _of_learned_scale(fan_in(name, leaf.shape), leaf)
         prior = fan_in(name, leaf.shape)
     if hasattr(prior, "log_prob"):
         return _of_distribution(prior, name, leaf)
@@ -153,6 +159,26 @@ def _normal(sds: np.ndarray, leaf: Array) -> LeafPrior:
         return -0.5 * jnp.sum((x.astype(dtype) / sd) ** 2) - constant
 
     return LeafPrior(log_density, jnp.asarray(of_numbers**2, leaf.dtype))
+
+
+def _of_learned_scale(unit: float, leaf: Array) -> LeafPrior:
+    """Return the prior of normal numbers of one unknown standard deviation s, integrated over it.
+
+    With (unit/s)² ~ χ²₁ the numbers have a multivariate Cauchy distribution: the integral is exact,
+    and there is no s to sample. At weights w it pulls as N(0, s²) does with
+    s² = (unit² + ‖w‖²)/(d + 1), which their own size says.
+    """
+    d, dtype = leaf.size, pytrees.wide(leaf.dtype)
+    constant = math.lgamma((d + 1) / 2) - math.lgamma(1 / 2) - d / 2 * math.log(math.pi)
+    constant -= d * math.log(unit)
+
+    def log_density(x: Array) -> Array:
+        squares = jnp.sum((x.astype(dtype) / unit) ** 2)
+        return constant - (d + 1) / 2 * jnp.log1p(squares)
+
+    # At the mode of the integral all numbers are 0, where few draws are.
+    normal = _normal(np.asarray(unit), leaf)
+    return LeafPrior(log_density, normal.variance, normal.log_density)
 
 
 def _of_distribution(distribution: Any, name: str, leaf: Array) -> LeafPrior:

@@ -80,7 +80,7 @@ def train(key: Key, model: NetworkModel, members: Position, data: Data, seconds:
     @jax.jit
     def epoch(keys: Key, carry: PyTree, rows: Data, held: Data) -> Any:
         def loss(position: Position, batch: Data, key: Key) -> Array:
-            prior = model._assembly.log_prior(position)
+            prior = model._assembly.training_prior(position)
             return -jnp.mean(model.log_density(position, batch, key)) - prior / n
 
         def step(carry: PyTree, key: Key) -> tuple[PyTree, None]:

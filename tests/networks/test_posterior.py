@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.stats
 
 import ewsg_jax as ewsg
@@ -141,6 +142,36 @@ def test_priors_by_leaf_are_those_by_hand(name):
     np.testing.assert_allclose(model.posterior.log_prior(model.position), expected, rtol=1e-5)
     for sd, variance, leaf in zip(sds, jax.tree.leaves(model.prior_variance), leaves, strict=True):
         np.testing.assert_allclose(variance, np.full(leaf.shape, sd**2), rtol=1e-6)
+
+
+def test_a_learned_scale_is_integrated_over(x64):
+    """A multivariate Cauchy density by SciPy, which is the integral by quadrature."""
+    params = jax.tree.map(jnp.float64, PARAMS)
+    data = {"x": X, "y": Y["categorical"]}
+    model = ewsg.networks.posterior(apply, params, data, likelihood="categorical", prior="learned")
+    expected = 0.0
+    for layer in params.values():
+        for name, leaf in layer.items():
+            unit = 1 / np.sqrt(leaf.shape[0]) if name == "kernel" else 1.0
+            w, d = np.ravel(leaf), leaf.size
+            cauchy = scipy.stats.multivariate_t(np.zeros(d), unit**2 * np.eye(d), df=1)
+            expected += cauchy.logpdf(w)
+
+            def integrand(t, w=w, unit=unit):
+                """t = (unit/s)²."""
+                return np.exp(
+                    scipy.stats.norm(0, unit / np.sqrt(t)).logpdf(w).sum()
+                    + scipy.stats.chi2(1).logpdf(t)
+                )
+
+            integral = scipy.integrate.quad(integrand, 0, np.inf, epsabs=0, epsrel=1e-8)[0]
+            assert np.log(integral) == pytest.approx(cauchy.logpdf(w), abs=1e-5)
+    assert float(model.posterior.log_prior(params)) == pytest.approx(expected, rel=1e-10)
+    kernel = model.prior_variance["first"]["kernel"]
+    np.testing.assert_allclose(kernel, 1 / 3, rtol=1e-12)
+    # The mode of the integral is at weights that are all 0: networks are trained under normal ones.
+    normal = ewsg.networks.posterior(apply, params, data, likelihood="categorical", prior="fan_in")
+    assert model._assembly.training_prior(params) == normal.posterior.log_prior(params)
 
 
 @pytest.mark.full
