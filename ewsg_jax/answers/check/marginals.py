@@ -243,6 +243,9 @@ def _moments(density: _Density | None, ends: Ends) -> tuple[float, float, float,
     grid, masses, tails = density
     mean, square = (float((masses * grid**k).sum() + tails[k]) for k in (1, 2))
     variance = square - mean**2
+    # All of it at one place of the grid, or rounding.
+    if not variance > 0:
+        return np.nan, np.nan, np.nan, np.nan
     is_beyond = (grid < ends.first_draw) | (grid > ends.last_draw)
     beyond = ((grid - mean) ** 2 * masses)[is_beyond].sum()
     beyond += tails[2] - 2 * mean * tails[1] + mean**2 * tails[0]
