@@ -83,6 +83,9 @@ def check_same(
     # Programs that JAX remembers inside, as of a user's own `jit`, are traced again.
     with freshness.once_more():
         again = program_of(function, *arguments)
+    if jaxprs.digest(program) != jaxprs.digest(again):
+        # What a function does at its first call alone, such as to fill a cache, is no change.
+        program = program_of(function, *arguments)
     draw = key or "draw with jax.random from a key"
     if jaxprs.digest(program) != jaxprs.digest(again):
         raise ValueError(

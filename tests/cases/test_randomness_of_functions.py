@@ -100,6 +100,20 @@ def test_a_start_that_ignores_its_key_is_refused(start):
     sampled(start, num_chains=1)
 
 
+def test_what_a_function_does_at_its_first_call_alone_is_no_change():
+    """Modules that find the shapes of their parameters by an initialisation, once."""
+    shapes = {}
+
+    def log_likelihood(p, y):
+        if not shapes:
+            shapes["p"] = jax.random.normal(jax.random.key(0), p.shape).shape
+        return -0.5 * jnp.sum((y - p.reshape(shapes["p"])) ** 2)
+
+    kernel = ewsg.ld(ewsg.Posterior(log_likelihood, MODEL.log_prior), 0.01)
+    samples = ewsg.sample(KEY, kernel, POINT, ROWS, 20)
+    np.testing.assert_allclose(samples.position, sampled(num_chains=1).position, rtol=1e-6)
+
+
 def test_an_expectation_that_draws_is_refused():
     draws = HOST.normal(0, 5**-0.5, (4, 200)).astype(np.float32)
     report = ewsg.check(KEY, draws, MODEL, ROWS)
