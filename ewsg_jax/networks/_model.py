@@ -239,7 +239,7 @@ class Assembly:
         self.is_sampled = tuple(is_sampled)
         self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
-        self.training_prior = self.log_prior
+        self.training_prior: Callable[[Position], Array] = self.log_prior
         self.remade: Callable[[bool, PyTree | None], NetworkModel]
 
     @contextlib.contextmanager
