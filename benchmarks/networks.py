@@ -1,7 +1,7 @@
 """Predictions of networks: `networks.fit` against sklearn-contrib-bde, a deep ensemble and Laplace.
 
-Regression on airfoil and bike with a network d-16-16-16-16-2, N(0, 1) on all weights, and the
-digits of scikit-learn with a small convolutional network, on several splits. Each cell, a method on
+Regression on airfoil and bike with a network d-16-16-16-16-2, and the digits of scikit-learn with a
+small convolutional network, N(0, 1) on all weights, on several splits. Each cell, a method on
 a data set and a split, runs in a process of its own, one at a time; what is in the result is not
 run again. bde needs an environment of its own: `--bde-python PATH`, in which
 sklearn-contrib-bde==1.0.2 is installed; without it its cells are left out.
@@ -134,12 +134,7 @@ def ours(method: str, name: str, seed: int, seconds: float) -> dict[str, Any]:
     data, x, y = {"x": rows["x"], "y": rows["y"]}, rows["new_x"], rows["new_y"]
     apply, init = network(name, rows["x"].shape[-1])
     classes = name == "digits"
-    # Networks are trained under the same prior, by fan-in, if its width is learned.
-    of_classes = "learned" if method == "fit" else "fan_in"
-    options: dict[str, Any] = {
-        "likelihood": "categorical" if classes else "normal",
-        "prior": of_classes if classes else 1.0,
-    }
+    options: dict[str, Any] = {"likelihood": "categorical" if classes else "normal"}
     key, details = jax.random.key(seed), {}
     began = time.perf_counter()
     if method == "fit":
