@@ -207,6 +207,7 @@ def qualified(node: ast.AST) -> str:
         return None if annotation is None else Names().visit(copy.deepcopy(annotation))
 
     if not isinstance(node, ast.arguments):
+        # Here it is an annotation, of which there is always one.
         return ast.unparse(of(node))  # type: ignore[arg-type]
     node = copy.deepcopy(node)
     for one in (*node.posonlyargs, *node.args, *node.kwonlyargs, node.vararg, node.kwarg):

@@ -32,9 +32,9 @@ class LowRank(NamedTuple):
         values: the diagonal of Λ, positive, shape (r,).
     """
 
-    diagonal: Array
-    basis: Array
-    values: Array
+    diagonal: Array | np.ndarray
+    basis: Array | np.ndarray
+    values: Array | np.ndarray
 
 
 def variances(covariance: np.ndarray | LowRank) -> np.ndarray:

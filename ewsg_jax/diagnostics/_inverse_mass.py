@@ -102,9 +102,8 @@ def inverse_mass(
 
 def _known(covariance: object) -> np.ndarray | LowRank:
     """Return a checked covariance in float64, a diagonal as a low rank without directions."""
-    # On the host: a low rank of NumPy's arrays, which a type checker does not expect in one.
     if isinstance(covariance, LowRank):
-        return LowRank(*(np.asarray(part, np.float64) for part in covariance))  # type: ignore[arg-type]
+        return LowRank(*(np.asarray(part, np.float64) for part in covariance))
     leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(covariance)]
     if (
         isinstance(covariance, jax.Array | np.ndarray)
@@ -113,7 +112,7 @@ def _known(covariance: object) -> np.ndarray | LowRank:
     ):
         return leaves[0]
     diagonal = np.concatenate([leaf.ravel() for leaf in leaves])
-    return LowRank(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))  # type: ignore[arg-type]
+    return LowRank(diagonal, np.zeros((len(diagonal), 0)), np.zeros(0))
 
 
 def _corrected(
@@ -130,8 +129,7 @@ def _corrected(
     both = [(span.T @ vectors, size) for vectors, size in ((basis, sizes), (moved, values))]
     within = np.eye(span.shape[1]) + sum((v * (size - 1)) @ v.T for v, size in both)
     sizes, axes = np.linalg.eigh(within)
-    # Of NumPy's arrays, as in `_known`.
-    return LowRank(diagonal, span @ axes, sizes)  # type: ignore[arg-type]
+    return LowRank(diagonal, span @ axes, sizes)
 
 
 def _different_directions(white: np.ndarray, error_rate: float) -> tuple[np.ndarray, np.ndarray]:

@@ -151,7 +151,7 @@ def laplace(
                 *notes,
             )
     # As factors, for the matrix itself may lose its smallest eigenvalues to rounding in float32.
-    covariance = LowRank(unit**2, vectors, 1 / (1 + np.maximum(values, 0)))  # type: ignore[arg-type]
+    covariance = LowRank(unit**2, vectors, 1 / (1 + np.maximum(values, 0)))
     return approximation(pytrees.placed(covariance, dtype), notes)
 
 

@@ -276,7 +276,8 @@ class LinearisedKernel:
                 return np.inf
             return float(np.mean(np.diag(reached)[self.d :])) - self.temperature
 
-        # From the friction that is given, doubled or halved until the kinetic energy is between.
+        # From the friction that is given, doubled or halved until the kinetic energy is between. A
+        # dynamics without a friction has no thermostat, and is not asked.
         widest = 1e6
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < widest * low:

@@ -36,7 +36,7 @@ class CurvatureOfMany:
     @property
     def covariance(self) -> LowRank:
         """(∇²V)⁻¹."""
-        return LowRank(self.unit**2 / self.others, self.directions, self.others / self.values)  # type: ignore[arg-type]
+        return LowRank(self.unit**2 / self.others, self.directions, self.others / self.values)
 
 
 def curvature_of_many(
