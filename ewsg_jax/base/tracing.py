@@ -83,16 +83,16 @@ def check_same(
     # Programs that JAX remembers inside, as of a user's own `jit`, are traced again.
     with freshness.once_more():
         again = program_of(function, *arguments)
-    if jaxprs.digest(program) != jaxprs.digest(again):
+    draw, expected = key or "draw with jax.random from a key", jaxprs.digest(again)
+    if jaxprs.digest(program) != expected:
         # What a function does at its first call alone, such as to fill a cache, is no change.
         program = program_of(function, *arguments)
-    draw = key or "draw with jax.random from a key"
-    if jaxprs.digest(program) != jaxprs.digest(again):
-        raise ValueError(
-            f"{name} must return the same for the same arguments; it reads randomness of Python or "
-            "NumPy, a clock or something else that changes, which a compiled program would keep as "
-            f"it was once: {draw}, or {OUTSIDE}"
-        )
+        if jaxprs.digest(program) != expected:
+            raise ValueError(
+                f"{name} must return the same for the same arguments; it reads randomness of "
+                "Python or NumPy, a clock or something else that changes, which a compiled program "
+                f"would keep as it was once: {draw}, or {OUTSIDE}"
+            )
     if key is not None and jaxprs.draws_of_its_own(program):
         raise ValueError(
             f"{name} must draw from a key that it is given, because one that it makes or holds "
