@@ -95,6 +95,19 @@ def test_one_prior_for_all_is_that_of_scaled_columns(tmp_path):
     )
 
 
+def check_potential(problem, potential, a, b):
+    """The difference of the potential is that by hand, and the gradient that of the potential."""
+    with jax.enable_x64(True):
+        data = jax.tree.map(
+            lambda v: jnp.asarray(np.asarray(v, float if v.dtype == "f" else int)), problem.train
+        )
+        ours = [float(problem.posterior.potential(jnp.asarray(p), data)) for p in (a, b)]
+        slope = jax.grad(problem.posterior.potential)(jnp.asarray(a), data)
+        by_hand = problem.posterior.gradient(jnp.asarray(a), data)
+    assert ours[0] - ours[1] == pytest.approx(potential(a) - potential(b), rel=1e-5)
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("model", ["linear", "poisson", "negative_binomial", "logistic", "softmax"])
 def test_groups_have_the_density_that_is_written(tmp_path, model):
     """Differences of the potential, by scipy's densities at the rows as they stand."""
@@ -143,15 +156,7 @@ def test_groups_have_the_density_that_is_written(tmp_path, model):
     shape = np.shape(problem.start)
     assert shape[0] == 4 + 1 + 4
     a, b = 0.3 * np.random.default_rng(1).normal(size=(2, *shape))
-    with jax.enable_x64(True):
-        data = jax.tree.map(
-            lambda v: jnp.asarray(np.asarray(v, float if v.dtype == "f" else int)), problem.train
-        )
-        ours = [float(problem.posterior.potential(jnp.asarray(p), data)) for p in (a, b)]
-        slope = jax.grad(problem.posterior.potential)(jnp.asarray(a), data)
-        by_hand = problem.posterior.gradient(jnp.asarray(a), data)
-    assert ours[0] - ours[1] == pytest.approx(potential(a) - potential(b), rel=1e-5)
-    np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
+    check_potential(problem, potential, a, b)
 
 
 @pytest.mark.parametrize("group", ["", "site"])
@@ -189,15 +194,7 @@ def test_counts_of_an_exposure_have_its_rates(tmp_path, model, group):
 
     step = 0.3 * np.random.default_rng(1).normal(size=(2, *problem.start.shape))
     a, b = np.asarray(problem.start, float) + step
-    with jax.enable_x64(True):
-        data = jax.tree.map(
-            lambda v: jnp.asarray(np.asarray(v, float if v.dtype == "f" else int)), problem.train
-        )
-        ours = [float(problem.posterior.potential(jnp.asarray(p), data)) for p in (a, b)]
-        slope = jax.grad(problem.posterior.potential)(jnp.asarray(a), data)
-        by_hand = problem.posterior.gradient(jnp.asarray(a), data)
-    assert ours[0] - ours[1] == pytest.approx(potential(a) - potential(b), rel=1e-5)
-    np.testing.assert_allclose(slope, by_hand, rtol=1e-6, atol=1e-6)
+    check_potential(problem, potential, a, b)
 
 
 def test_groups_have_one_density_in_both_forms():
