@@ -106,11 +106,12 @@ def enumerated(call: ModelCall, structure: Structure, rows: str | None) -> Enume
     Raises:
         ValueError: they are not of one row each, or have no list of values.
     """
-    sizes = {name: _number_of_values(site) for name, site in discrete_sites(structure).items()}
+    discrete = discrete_sites(structure)
+    sizes = {name: _number_of_values(site) for name, site in discrete.items()}
     plate, num_rows = row_plate(call, structure, None if rows == ALL else rows)
-    both = structure._replace(observed=structure.observed | discrete_sites(structure))
+    both = structure._replace(observed=structure.observed | discrete)
     sites = row_sites(both, plate, num_rows)
-    for name, site in discrete_sites(structure).items():
+    for name, site in discrete.items():
         if rows == ALL or name not in sites or math.prod(site["fn"].batch_shape) != num_rows:
             raise ValueError(refusal(name, site, "it is not one of each row"))
     call = dataclasses.replace(call, plate=plate, num_rows=num_rows, sites=sites)

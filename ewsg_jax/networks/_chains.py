@@ -139,6 +139,7 @@ class Chains:
         """Correct the step size at the chains' states."""
         key = self._next_key()
         if self._is_microcanonical:
+            # One program for any number of rounds, all from the same states.
             for key_of_round in jax.random.split(key, rounds):
                 arguments = key_of_round, self.kernel(self.step_size), self._state, self.data
                 tuned = by_energy(*arguments, self._energy_variance, 1, 20)

@@ -339,17 +339,16 @@ def normal_parts(likelihood: Likelihood) -> _Normal | None:
 def in_units(
     likelihood: Likelihood, origin: np.ndarray, unit: np.ndarray, shape: tuple[int, ...]
 ) -> Likelihood:
-    """Return a normal likelihood whose output is in other units than y; another one as it is.
+    """Return a normal likelihood whose output is in other units than y.
 
     Args:
-        likelihood: the likelihood.
+        likelihood: one of `normal`.
         origin: what the output 0 stands for, in units of y, a number or one for each of the shape.
         unit: what the output 1 is more than that, in units of y, like the origin.
         shape: the shape of one observation.
     """
     parts = normal_parts(likelihood)
-    if parts is None:
-        return likelihood
+    assert parts is not None
     origins, units = (tuple(np.broadcast_to(x, shape).ravel().tolist()) for x in (origin, unit))
     parts = replace(parts, origin=origins, unit=units)
     return _likelihood(parts, likelihood.raw_sd is not None, likelihood.raw_sd_prior)

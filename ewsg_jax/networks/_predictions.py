@@ -64,8 +64,7 @@ class NetworkPredictions:
 
         # Sums of squares around one draw's means: those of means far from 0 would round to nothing.
         first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), self.samples.finite_draws)
-        key = jax.random.key(0) if self.model.takes_key else None
-        center = self.model.predict(first, x, key).mean
+        center = self.model.predict(first, x, self._key).mean
         averages = self._over_draws(self._moments, (x, center))
         off, square, variance = (averages.get(name) for name in ("off", "square", "variance"))
         mean = None if off is None else np.asarray(center) + off
@@ -180,8 +179,12 @@ class NetworkPredictions:
 
     def _over_draws(self, function: Any, inputs: PyTree, log: bool = False) -> Any:
         """Return the mean over draws of a function (position, inputs, key)."""
-        key = jax.random.key(0) if self.model.takes_key else None
-        return self.samples.predict(function, inputs, key=key, log=log)
+        return self.samples.predict(function, inputs, key=self._key, log=log)
+
+    @property
+    def _key(self) -> Key | None:
+        """The key by which a network that takes one predicts."""
+        return jax.random.key(0) if self.model.takes_key else None
 
     def _check(self, x: PyTree) -> None:
         """Check inputs against those of the data, as far as these are known."""

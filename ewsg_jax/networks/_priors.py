@@ -30,8 +30,8 @@ class LeafPrior:
     Attributes:
         log_density: `log_density(leaf) -> scalar`, normalised.
         variance: the prior's variance, shaped like the leaf.
-        of_training: the log density by which networks are trained, whose mode is at no weights that
-            are all 0. Default: the same.
+        of_training: the log density by which networks are trained, if the mode of the other is at
+            weights that are all 0. Default: the same.
     """
 
     log_density: Callable[[Array], Array]

@@ -104,7 +104,7 @@ def missing_part(analysis: Analysis, gradients_at: Callable[[Draws], FreshGradie
     unknown = known - by_line
     worst = int(np.argmax(unknown))
     most = float(np.max(shares[0], initial=0.0, where=np.isfinite(shares[0])))
-    return Missing(most, float(unknown[worst]), 0.0, int(chosen[worst]), passes)
+    return Missing(most, float(unknown[worst]), coordinate=int(chosen[worst]), passes=passes)
 
 
 def beyond_draws(

@@ -376,7 +376,7 @@ def _plan_of(
         mode_findings: what the search for the mode met.
         passes_for_mode: passes over the data that it took.
     """
-    # Of a pilot run that was not judged it is not known: then what was predicted.
+    # A pilot run that was not judged has none: then the predicted one, which the burn-in has.
     predicted = result.burn_in / settings.BURN_IN_TIMES
     steps_per_draw = result.time if math.isfinite(result.time) else predicted
     reports = [result.gaussian and result.gaussian.report, result.report]
