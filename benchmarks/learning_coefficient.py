@@ -276,12 +276,12 @@ def of_check(
     report = ewsg.check(jax.random.key(1), samples, posterior, rows, of=coefficient)
     ended = time.perf_counter()
     values = samples.predict(lambda w, _: coefficient(w), rows, keep_draws=True)
-    told = {"checked_value": float(np.mean(values)), "outcome": str(report.outcome)}
-    told |= {"sampling_seconds": middle - began, "check_seconds": ended - middle}
+    row = {"checked_value": float(np.mean(values)), "outcome": str(report.outcome)}
+    row |= {"sampling_seconds": middle - began, "check_seconds": ended - middle}
     if (moments := report.corrected) is None:
-        return told | {"checked": None, "checked_error": None}
+        return row | {"checked": None, "checked_error": None}
     mean, error = (float(np.ravel(x)[0]) for x in (moments.mean, moments.mean_error))
-    return told | {"checked": told["checked_value"] - mean, "checked_error": error}
+    return row | {"checked": row["checked_value"] - mean, "checked_error": error}
 
 
 PEER = """

@@ -25,6 +25,8 @@ from benchmarks.record import RESULTS
 from benchmarks.timing import load_average
 
 ROWS, HIDDEN, LOCALIZATION, BATCH_SIZE = 20_000, 50, 100.0, 512
+"""Rows; hidden units; γ, at which chains stay near w*; rows of a batch, so few that its noise
+biases the value by a sixth. By hand."""
 TEMPERATURE = float(np.log(ROWS))
 
 

@@ -194,12 +194,13 @@ def of_mixture(known: np.ndarray) -> dict[str, Any]:
         return float(-np.mean(logsumexp(densities, axis=-2) - np.log(densities.shape[-2])))
 
     flat = known.reshape(-1, known.shape[-1])
-    each = {"nll_of_a_member": nll(known), "nll_of_a_draw": float(-known.mean())}
-    return {"nll": nll(flat), "draws": len(flat)} | each
+    of_parts = {"nll_of_a_member": nll(known), "nll_of_a_draw": float(-known.mean())}
+    return {"nll": nll(flat), "draws": len(flat)} | of_parts
 
 
 def bde(name: str, seed: int, quick: bool) -> dict[str, Any]:
     """Return the scores of sklearn-contrib-bde, in its environment."""
+    # Not installed in the environment that is checked.
     from bde import BdeRegressor  # type: ignore[import-not-found]
 
     rows, setting = split(name, seed), SETTINGS[name]

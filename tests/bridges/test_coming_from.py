@@ -22,13 +22,13 @@ ALL_ROWS = {name: np.array(SGMCMCJAX[name]) for name in ("x", "y")}
 START = np.array(JAX_SGMC["start"])
 
 
-def steps_of(dynamics, batches, noises, position, prior_scale=1.0, **given):
-    """The state after each step, on given batches and with given noise; some of it given before."""
+def steps_of(dynamics, batches, noises, position, prior_scale=1.0, **parts):
+    """The state after each step, on given batches and with given noise; parts of the first too."""
     posterior = ewsg.models.linear_regression(prior_scale=prior_scale)
     kernel = ewsg.kernel(dynamics, ewsg.gradients.streamed(posterior, num_data=len(ALL_ROWS["y"])))
     state, states = kernel.init(jax.random.key(0), jnp.asarray(position), batches[0]), []
-    given = {name: jnp.asarray(value) for name, value in given.items()}
-    state = state._replace(dynamics=state.dynamics._replace(**given))
+    parts = {name: jnp.asarray(value) for name, value in parts.items()}
+    state = state._replace(dynamics=state.dynamics._replace(**parts))
     for batch, noise in zip(batches, noises, strict=True):
         noise = jnp.asarray(noise)
         state, _ = kernel.transition(ewsg.Randomness((), noise), state, batch)

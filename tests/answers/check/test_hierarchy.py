@@ -113,8 +113,8 @@ def test_what_draws_of_a_scale_lack_is_in_the_error_of_any_function(groups):
     draws = groups.draws(0, count=20_000)
     t, a = draws["t"].ravel(), draws["a"].reshape(-1, GROUPS)
     kept = np.flatnonzero(t > np.quantile(t, 0.1))[:16_000]
-    given = {"a": a[kept].reshape(8, -1, GROUPS), "t": t[kept].reshape(8, -1)}
-    report = checked(groups, given)
+    lacking = {"a": a[kept].reshape(8, -1, GROUPS), "t": t[kept].reshape(8, -1)}
+    report = checked(groups, lacking)
     assert report.outcome == "wrong"
     assert max(errors(report, groups)) < 4
     tau, error = report.expectation(lambda p: jnp.exp(p["t"]))

@@ -142,8 +142,8 @@ def test_tails_are_those_of_the_chains_where_the_mode_is_a_rounding_error():
         data_passes=0.0,
     )
     at_mode, by_chains = frame_of({"a": 32.0}, 1e-7), frame_of({"a": 0.0}, 1.0)
-    found = ask_about_model(request, result, at_mode).findings
-    assert "improper" in {finding.kind for finding in found}
+    at_mode_alone = ask_about_model(request, result, at_mode).findings
+    assert "improper" in {finding.kind for finding in at_mode_alone}
     assert not ask_about_model(request, replace(result, whitening=by_chains), at_mode).findings
 
 
