@@ -54,7 +54,7 @@ class Missing(NamedTuple):
 def usual_share_beyond(count: int) -> float:
     """Return the share of a target that may lie beyond all of `count` exact draws.
 
-    It is at most ten over their number in all but one of 2,000 runs with a normal distribution.
+    It is Beta(2, n − 1), whatever the distribution: at most 10/n in all but one of 2,000 runs.
     """
     return 10 / count
 

@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.check.beyond_draws import Missing
+from ewsg_jax.answers.check.beyond_draws import Missing, usual_share_beyond
+from ewsg_jax.answers.check.centred import ScaleMarginals
 from ewsg_jax.answers.check.correction import Correction
+from ewsg_jax.answers.check.marginals import UNKNOWN, Marginal
 
 # A scale t of effects z, not centred: y_j ~ N(e^t z_j, 1), t ~ N(0, 1); t has a marginal in closed
 # form, and a long tail to the left, where rows say nothing.
@@ -43,6 +46,18 @@ def test_nothing_is_corrected_if_draws_lack_a_part_of_the_target():
     assert report.outcome == "wrong"
     assert report.corrected is None
     assert "of the target seem to lie beyond all draws of t, which" in report.not_corrected
+
+
+def test_the_share_beyond_exact_draws_is_that_of_their_range():
+    """Of n draws of a continuous distribution, Beta(2, n - 1) lies beyond the least and largest."""
+    for count in (4_000, 1_000_000):
+        more = scipy.stats.beta(2, count - 1).sf(usual_share_beyond(count))
+        assert more == pytest.approx(1 / 2_000, rel=0.02)
+    assert scipy.stats.beta(2, 99).sf(usual_share_beyond(100)) < 1 / 2_000
+    known = Marginal(0.0, 1.0, 0.01, 0.01, 0.03, 0.0)
+    scales = ScaleMarginals(np.arange(2), (known, UNKNOWN), 0.0)
+    assert scales.missing(1_000).share == pytest.approx(0.02)
+    assert scales.missing(100).share == 0
 
 
 def test_exact_draws_lack_nothing():
