@@ -99,6 +99,16 @@ class HierarchyModel:
         return self.posterior.log_prior(position) + jnp.sum(rows)
 
 
+def replaced(draws: Draws, *old: str, **new: np.ndarray) -> Draws:
+    """Return draws without some leaves and with others."""
+    return {name: x for name, x in draws.items() if name not in old} | new
+
+
+def sum_of_squares(x: Any) -> jax.Array:
+    """Return Σ x², over all axes."""
+    return jnp.sum(x**2)
+
+
 def with_scales(draws: Mapping[str, Any], scales: tuple[str, ...]) -> Draws:
     """Return draws with the scales themselves added, as leaves `exp(name)`."""
     known = {name: np.asarray(leaf, np.float64) for name, leaf in draws.items()}

@@ -13,7 +13,8 @@ from benchmarks.hierarchies.gibbs import horseshoe_regression_draws
 from benchmarks.hierarchies.item_response import Rasch
 from benchmarks.hierarchies.linear import Linear, squares
 from benchmarks.hierarchies.local import Local
-from benchmarks.hierarchies.model import Draws, Pair
+from benchmarks.hierarchies.model import Draws, Pair, replaced, sum_of_squares
+from benchmarks.hierarchies.normal_rows import GRID
 from benchmarks.hierarchies.scales import Hyper, draw_hypers, log_prior, on_grid, prior_of
 
 LOCAL = "hyperparameters on a grid with rejection, each group's own number on a grid given them"
@@ -22,10 +23,6 @@ Likelihood = Callable[[Any, Any], Any]
 
 def _column(x: Any) -> np.ndarray:
     return np.asarray(x, float)[:, None]
-
-
-def _square(x: Any) -> Any:
-    return jnp.sum(x**2)
 
 
 def _around_mean(
@@ -66,7 +63,7 @@ def _around_mean(
 
 def _standardised(draws: Draws) -> Draws:
     z = (draws["a"] - draws["mu"][:, None]) * np.exp(-draws["log_tau"])[:, None]
-    return {name: x for name, x in draws.items() if name != "a"} | {"z": z}
+    return replaced(draws, "a", z=z)
 
 
 def _draw_around_mean(local: Local) -> Callable[[np.random.Generator, int], Draws]:
@@ -107,7 +104,7 @@ def binomial() -> Pair:
         p = 1 / (1 + np.exp(-draws["a"]))
         return {"a": np.exp(-2 * _column(draws["log_tau"])) + sizes * p * (1 - p)}
 
-    forms = _around_mean(
+    centred, non_centred = _around_mean(
         num_groups,
         HYPERS,
         lambda a, row: jax.nn.log_sigmoid(jnp.where(row["y"] > 0.5, a, -a)),
@@ -115,7 +112,17 @@ def binomial() -> Pair:
     draw = _draw_around_mean(Local(HYPERS, Z, EVERY, log_density))
     title = "40 groups of a few rows, yes or no"
     return Pair(
-        "binomial", title, data, *forms, draw, _standardised, ("a",), ("log_tau",), precision, LOCAL
+        name="binomial",
+        title=title,
+        data=data,
+        centred=centred,
+        non_centred=non_centred,
+        draw=draw,
+        to_non_centred=_standardised,
+        effects=("a",),
+        scales=("log_tau",),
+        precision=precision,
+        how=LOCAL,
     )
 
 
@@ -135,20 +142,23 @@ def poisson() -> Pair:
         eta = _effects(h, z)
         return y[:, None] * eta - time[:, None] * np.exp(eta) - 0.5 * z**2
 
-    forms = _around_mean(
+    centred, non_centred = _around_mean(
         num_groups, HYPERS, lambda a, row: row["y"] * a - row["exposure"] * jnp.exp(a)
     )
     return Pair(
-        "poisson",
-        "60 counts with exposures, log rates that differ little",
-        data,
-        *forms,
-        _draw_around_mean(Local(HYPERS, Z, EVERY, log_density)),
-        _standardised,
-        ("a",),
-        ("log_tau",),
-        lambda draws: {"a": np.exp(-2 * _column(draws["log_tau"])) + time * np.exp(draws["a"])},
-        LOCAL,
+        name="poisson",
+        title="60 counts with exposures, log rates that differ little",
+        data=data,
+        centred=centred,
+        non_centred=non_centred,
+        draw=_draw_around_mean(Local(HYPERS, Z, EVERY, log_density)),
+        to_non_centred=_standardised,
+        effects=("a",),
+        scales=("log_tau",),
+        precision=lambda draws: {
+            "a": np.exp(-2 * _column(draws["log_tau"])) + time * np.exp(draws["a"])
+        },
+        how=LOCAL,
     )
 
 
@@ -192,21 +202,22 @@ def mixture() -> Pair:
         centre = (precision * mean + _column(h["mu"]) * sd**-2) / total
         return h | {"a": centre + rng.standard_normal(total.shape) / np.sqrt(total)}
 
-    forms = _around_mean(
+    centred, non_centred = _around_mean(
         num_groups, HYPERS, lambda a, row: -0.5 * ((row["y"] - a) / row["se"]) ** 2, of_unit
     )
     title = "40 groups, effects from a mixture of two widths"
     return Pair(
-        "mixture",
-        title,
-        data,
-        *forms,
-        draw,
-        _standardised,
-        ("a",),
-        ("log_tau",),
-        lambda draws: {},
-        "mean and scale on a grid with rejection, components and effects in closed form",
+        name="mixture",
+        title=title,
+        data=data,
+        centred=centred,
+        non_centred=non_centred,
+        draw=draw,
+        to_non_centred=_standardised,
+        effects=("a",),
+        scales=("log_tau",),
+        precision=lambda draws: {},
+        how="mean and scale on a grid with rejection, components and effects in closed form",
     )
 
 
@@ -232,7 +243,7 @@ def funnel() -> Pair:
         return -0.5 * ((row["y"] - a) / row["se"]) ** 2
 
     def prior(p: Any) -> Any:
-        off = _square(p["a"] * jnp.exp(-p["log_tau"]))
+        off = sum_of_squares(p["a"] * jnp.exp(-p["log_tau"]))
         return of_scales(p) - 0.5 * off - num_groups * p["log_tau"]
 
     def to_other(draws: Draws) -> Draws:
@@ -241,26 +252,26 @@ def funnel() -> Pair:
 
     start = {"log_tau": jnp.zeros(())}
     return Pair(
-        "funnel",
-        "nine effects, rows that say nearly nothing",
-        data,
-        (
+        name="funnel",
+        title="nine effects, rows that say nearly nothing",
+        data=data,
+        centred=(
             ewsg.Posterior(lambda p, row: of_effect(p["a"][row["g"]], row), prior),
             start | {"a": jnp.zeros(num_groups)},
         ),
-        (
+        non_centred=(
             ewsg.Posterior(
                 lambda p, row: of_effect(jnp.exp(p["log_tau"]) * p["z"][row["g"]], row),
-                lambda p: of_scales(p) - 0.5 * _square(p["z"]),
+                lambda p: of_scales(p) - 0.5 * sum_of_squares(p["z"]),
             ),
             start | {"z": jnp.zeros(num_groups)},
         ),
-        linear.draw,
-        to_other,
-        ("a",),
-        ("log_tau",),
-        linear.precision,
-        "scales on a grid with rejection, all else normal given them",
+        draw=linear.draw,
+        to_non_centred=to_other,
+        effects=("a",),
+        scales=("log_tau",),
+        precision=linear.precision,
+        how=GRID,
     )
 
 
@@ -275,7 +286,7 @@ def _horseshoe(
 
     def prior(p: Any) -> Any:
         log_sd = p["log_tau"] + p["log_lambda"]
-        off = _square(p["b"] * jnp.exp(-log_sd))
+        off = sum_of_squares(p["b"] * jnp.exp(-log_sd))
         return of_scales(p) + of_local(p) - 0.5 * off - jnp.sum(log_sd)
 
     def not_centred(p: Any, row: Any) -> Any:
@@ -290,7 +301,7 @@ def _horseshoe(
         ),
         (
             ewsg.Posterior(
-                not_centred, lambda p: of_scales(p) + of_local(p) - 0.5 * _square(p["z"])
+                not_centred, lambda p: of_scales(p) + of_local(p) - 0.5 * sum_of_squares(p["z"])
             ),
             start | {"z": zeros},
         ),
@@ -300,7 +311,7 @@ def _horseshoe(
 def _horseshoe_to_other(draws: Draws) -> Draws:
     log_sd = draws["log_tau"][:, None] + draws["log_lambda"]
     z = draws["b"] * np.exp(-log_sd)
-    return {name: x for name, x in draws.items() if name != "b"} | {"z": z}
+    return replaced(draws, "b", z=z)
 
 
 def horseshoe_means() -> Pair:
@@ -330,19 +341,22 @@ def horseshoe_means() -> Pair:
         of_b = precision(found)["b"]
         return found | {"b": y / of_b + rng.standard_normal(of_b.shape) / np.sqrt(of_b)}
 
-    forms = _horseshoe(count, width, lambda b, row: -0.5 * (row["y"] - b[row["g"]]) ** 2)
+    centred, non_centred = _horseshoe(
+        count, width, lambda b, row: -0.5 * (row["y"] - b[row["g"]]) ** 2
+    )
     title = "30 means under a horseshoe, five of them large"
     return Pair(
-        "horseshoe_means",
-        title,
-        data,
-        *forms,
-        draw,
-        _horseshoe_to_other,
-        ("b",),
-        ("log_tau",),
-        precision,
-        LOCAL + ", means normal",
+        name="horseshoe_means",
+        title=title,
+        data=data,
+        centred=centred,
+        non_centred=non_centred,
+        draw=draw,
+        to_non_centred=_horseshoe_to_other,
+        effects=("b",),
+        scales=("log_tau",),
+        precision=precision,
+        how=LOCAL + ", means normal",
     )
 
 
@@ -359,18 +373,21 @@ def horseshoe_regression() -> Pair:
         log_sd = draws["log_tau"][:, None] + draws["log_lambda"]
         return {"b": of_x + np.exp(-2 * log_sd)}
 
-    forms = _horseshoe(count, width, lambda b, row: -0.5 * (row["y"] - row["x"] @ b) ** 2)
+    centred, non_centred = _horseshoe(
+        count, width, lambda b, row: -0.5 * (row["y"] - row["x"] @ b) ** 2
+    )
     return Pair(
-        "horseshoe_regression",
-        "15 coefficients under a horseshoe, three of them large",
-        data,
-        *forms,
-        lambda rng, size: horseshoe_regression_draws(rng, size, x, y, width),
-        _horseshoe_to_other,
-        ("b",),
-        ("log_tau",),
-        precision,
-        "400 Gibbs chains by closed conditionals, every 25th draw",
+        name="horseshoe_regression",
+        title="15 coefficients under a horseshoe, three of them large",
+        data=data,
+        centred=centred,
+        non_centred=non_centred,
+        draw=lambda rng, size: horseshoe_regression_draws(rng, size, x, y, width),
+        to_non_centred=_horseshoe_to_other,
+        effects=("b",),
+        scales=("log_tau",),
+        precision=precision,
+        how="400 Gibbs chains by closed conditionals, every 25th draw",
     )
 
 
@@ -385,14 +402,14 @@ def item_response() -> Pair:
     of_scales = prior_of({"log_tau": Hyper("half_normal", 1.0, 0, 0)})
 
     def shared(p: Any) -> Any:
-        return of_scales(p) - 0.5 * _square(p["b"]) / 4
+        return of_scales(p) - 0.5 * sum_of_squares(p["b"]) / 4
 
     def answer(theta: Any, p: Any, row: Any) -> Any:
         logit = theta - p["b"][row["k"]]
         return jax.nn.log_sigmoid(jnp.where(row["y"] > 0.5, logit, -logit))
 
     def prior(p: Any) -> Any:
-        off = _square(p["theta"] * jnp.exp(-p["log_tau"]))
+        off = sum_of_squares(p["theta"] * jnp.exp(-p["log_tau"]))
         return shared(p) - 0.5 * off - persons * p["log_tau"]
 
     def not_centred(p: Any, row: Any) -> Any:
@@ -400,7 +417,7 @@ def item_response() -> Pair:
 
     def to_other(draws: Draws) -> Draws:
         z = draws["theta"] * np.exp(-draws["log_tau"])[:, None]
-        return {name: x for name, x in draws.items() if name != "theta"} | {"z": z}
+        return replaced(draws, "theta", z=z)
 
     def precision(draws: Draws) -> Draws:
         p = 1 / (1 + np.exp(-(draws["theta"][:, :, None] - draws["b"][:, None, :])))
@@ -408,23 +425,23 @@ def item_response() -> Pair:
 
     start = {"log_tau": jnp.zeros(()), "b": jnp.zeros(items)}
     return Pair(
-        "item_response",
-        "60 persons and 10 items, abilities of an unknown scale",
-        data,
-        (
+        name="item_response",
+        title="60 persons and 10 items, abilities of an unknown scale",
+        data=data,
+        centred=(
             ewsg.Posterior(lambda p, row: answer(p["theta"][row["i"]], p, row), prior),
             start | {"theta": jnp.zeros(persons)},
         ),
-        (
-            ewsg.Posterior(not_centred, lambda p: shared(p) - 0.5 * _square(p["z"])),
+        non_centred=(
+            ewsg.Posterior(not_centred, lambda p: shared(p) - 0.5 * sum_of_squares(p["z"])),
             start | {"z": jnp.zeros(persons)},
         ),
-        rasch.draw,
-        to_other,
-        ("theta",),
-        ("log_tau",),
-        precision,
-        "items and scale by rejection from a Student t at their mode, abilities on a grid",
+        draw=rasch.draw,
+        to_non_centred=to_other,
+        effects=("theta",),
+        scales=("log_tau",),
+        precision=precision,
+        how="items and scale by rejection from a Student t at their mode, abilities on a grid",
     )
 
 

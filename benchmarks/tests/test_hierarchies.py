@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.hierarchies import command, normal_cases, table, wrong
+from benchmarks.hierarchies import command, groups, table, wrong
 from benchmarks.hierarchies.item_response import Rasch
 from benchmarks.hierarchies.linear import Linear
 from benchmarks.hierarchies.local import Local, on_points
@@ -166,7 +166,7 @@ def test_scores_are_all_that_items_ask_of_persons():
 
 def small():
     """Groups that few rows say little of, with a pool of exact draws."""
-    pair = normal_cases.intercepts("small", "", [4] * 30, tau=0.5, s=0.8, seed=30)
+    pair = groups.intercepts("small", "", [4] * 30, tau=0.5, s=0.8, seed=30)
     from benchmarks.hierarchies.model import both
 
     return both(pair), pair.draw(np.random.default_rng(31), 12_000)
