@@ -14,7 +14,7 @@ from PIL import Image
 
 from benchmarks import timing
 from benchmarks.cost import (
-    accelerators,
+    accelerator_numbers,
     anchored_by_hand,
     bench,
     by_hand,
@@ -267,14 +267,14 @@ def test_scaling_is_measured_and_drawn(monkeypatch, tmp_path):
 
 
 def test_exact_variances_are_those_of_the_oracle():
-    expected = accelerators.exact_variances()
-    lam, h, gamma = accelerators.PRECISION, accelerators.H, accelerators.GAMMA
+    expected = accelerator_numbers.exact_variances()
+    lam, h, gamma = accelerator_numbers.PRECISION, accelerator_numbers.H, accelerator_numbers.GAMMA
     langevin = lyapunov.CLOSED_FORMS["langevin"](lam, h, 1.0)
     implicit = lyapunov.CLOSED_FORMS["semi_implicit"](lam, h, gamma, 1.0)
     assert expected["ld"][1] == pytest.approx(np.ravel(langevin)[0], rel=1e-12)
     assert expected["uld"][1] == pytest.approx(np.ravel(implicit)[0], rel=1e-12)
     # C = n² s² / b with b = 2: the rows are drawn with replacement.
-    noise = 25 * (accelerators.ROWS * lam / 5).var() / 2
+    noise = 25 * (accelerator_numbers.ROWS * lam / 5).var() / 2
     for name, quiet, scale in (("sgld", "ld", h / 2), ("sghmc", "uld", h / (2 * gamma))):
         warmer = expected[quiet][1] * (1 + scale * noise)
         assert expected[name][1] == pytest.approx(warmer, rel=1e-12)
