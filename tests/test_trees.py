@@ -8,6 +8,7 @@ import pytest
 from flax import nnx
 
 import ewsg_jax as ewsg
+from ewsg_jax.base import pytrees
 from ewsg_jax.vectors.layout import names_of_leaves
 
 N = 6
@@ -210,3 +211,11 @@ def test_an_array_of_no_numbers_is_checked_with_the_others():
     posterior, samples = run_of({"a": jnp.array(1.0), "b": jnp.zeros(0)})
     report = ewsg.check(jax.random.key(1), samples, posterior, np.zeros(4))
     assert report.names == ("a",)
+
+
+def test_numbers_of_a_pytree_are_counted():
+    tree = {"w": np.zeros((2, 3)), "b": jax.ShapeDtypeStruct((2, 4), jnp.float32), "none": None}
+    assert pytrees.size(tree) == 14
+    assert pytrees.size(tree, leading_axes=1) == 7
+    assert pytrees.size([1.5, jnp.zeros(())]) == 2
+    assert pytrees.size(()) == 0

@@ -128,7 +128,7 @@ class Number(Factor):
         return pytrees.combine((1 / self.root, vector))
 
     def log_det(self, position: Position) -> Array:
-        return _count(position) * jnp.log(jnp.asarray(self.root, float))
+        return pytrees.size(position) * jnp.log(jnp.asarray(self.root, float))
 
 
 @module
@@ -332,16 +332,12 @@ def _raveled(function: Any, vector: Position) -> Position:
 
 
 def _check_size(name: str, shape: tuple[int, ...], position: Position) -> None:
-    numbers = _count(position)
+    numbers = pytrees.size(position)
     if shape[0] != numbers:
         raise ValueError(
             f"{FACTOR_TAKES.format(name)}; got one over {shape[0]} numbers for a position of "
             f"{numbers} (a diagonal for a position that is one square matrix: put both into a list)"
         )
-
-
-def _count(position: Position) -> int:
-    return sum(x.size for x in jax.tree.leaves(position))
 
 
 def _sum_of_logs(tree: PyTree) -> Array:

@@ -146,6 +146,13 @@ def num_bytes(tree: PyTree) -> int:
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
+def size(tree: PyTree, leading_axes: int = 0) -> int:
+    """Return how many numbers a pytree of arrays, abstract arrays or numbers has, or has for each
+    entry of its leading axes.
+    """
+    return sum(math.prod(np.shape(x)[leading_axes:]) for x in jax.tree.leaves(tree))
+
+
 def scaled_rows(tree: PyTree, factors: Array) -> PyTree:
     """Multiply the rows of each leaf by factors, shape (b,), in the dtypes of the leaves."""
     return jax.tree.map(

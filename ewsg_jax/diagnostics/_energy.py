@@ -193,7 +193,7 @@ def _tuned(
     """Return step sizes, variances and last positions, as `Rounds` has them."""
     num_rounds, num_steps = shape
     num_chains = states.step.shape[0]
-    count = sum(x[0].size for x in jax.tree.leaves(states.position))
+    count = pytrees.size(states.position, leading_axes=1)
     first = jnp.asarray(kernel.step_size(jnp.int32(0)), jnp.result_type(float))
 
     def round_of(carry: tuple[Any, Array], key: Key) -> tuple[tuple[Any, Array], Any]:

@@ -110,7 +110,7 @@ def gradient_noise(key: Key, kernel: Kernel, samples: Samples, data: Data) -> Gr
     # The standard error of a variance is then √(2/1024), 4 %.
     count = max(16, min(1024 // len(chains), affordable))
     shared = shares_memory(kernel, state)
-    length = sum(x[0].size for x in jax.tree.leaves(state.position))
+    length = pytrees.size(state.position, leading_axes=1)
     places = jnp.asarray(evenly(length, min(length, check_settings.MAX_COMPARED_COORDINATES)))
     by_momentum = _moves_alike(kernel)
     batch, noise = single_steps(

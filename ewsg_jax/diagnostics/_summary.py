@@ -4,7 +4,6 @@ as a table, for pandas and as a CSV file; and the distance between two such summ
 
 import csv
 import io
-import math
 import numbers
 import os
 import warnings
@@ -16,7 +15,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.check.draws import SAMPLES_MUST_BE, tree_of
-from ewsg_jax.base import checks, limits, optional
+from ewsg_jax.base import checks, limits, optional, pytrees
 from ewsg_jax.base.files import path_of, write_whole
 from ewsg_jax.base.table import aligned
 from ewsg_jax.base.typing import PyTree
@@ -253,7 +252,7 @@ def check_size(samples: Samples) -> None:
 
 
 def _check_coordinates(leaves: dict[str, np.ndarray]) -> None:
-    size = sum(math.prod(leaf.shape[2:]) for leaf in leaves.values())
+    size = pytrees.size(leaves, leading_axes=2)
     if size > MAX_SUMMARY_COORDINATES:
         raise ValueError(
             f"samples must have at most {MAX_SUMMARY_COORDINATES:,} coordinates to be summarised; "

@@ -30,7 +30,6 @@ of order h, which neither h nor L removes from the mean: some directions are too
 narrow. A short L or an inverse mass in which the noise is alike in all directions makes it small.
 """
 
-import math
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -81,7 +80,7 @@ class Microcanonical(Dynamics[MicrocanonicalState]):
     noise: NoiseKind = static(default="gaussian")
 
     def check(self, position: Position) -> None:
-        count = _size(position)
+        count = pytrees.size(position)
         if count < 2:
             raise ValueError(
                 "position must have at least 2 numbers for microcanonical, which turns a direction "
@@ -107,7 +106,7 @@ class Microcanonical(Dynamics[MicrocanonicalState]):
     ) -> MicrocanonicalState:
         theta, u, last, step = prepared
         h, t = self.step_size(step), self.temperature(step)
-        d = _size(theta)
+        d = pytrees.size(theta)
         turned, kinetic_change = _turned(u, estimate.gradient, h / ((d - 1) * t))
         theta = pytrees.combine((1, theta), (h / 2, u), (h / 2, turned))
         length = jnp.sqrt(d) if self.decoherence_length is None else self.decoherence_length(step)
@@ -158,10 +157,6 @@ def microcanonical(
     check_noise(noise)
     dynamics = Microcanonical(**fields, decoherence_length=length, noise=noise)
     return in_metric(dynamics, inverse_mass)
-
-
-def _size(position: Position) -> int:
-    return sum(math.prod(x.shape) for x in jax.tree.leaves(position))
 
 
 def _unit(vector: PyTree) -> PyTree:

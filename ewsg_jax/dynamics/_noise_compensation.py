@@ -50,7 +50,7 @@ class CompensatesGradientNoise(Explicit):
         return self.covariance is None
 
     def init(self, key: Key, position: Position) -> UnderdampedState:
-        numbers = sum(x.size for x in jax.tree.leaves(position))
+        numbers = pytrees.size(position)
         if self.covariance is not None and self.covariance.size != numbers:
             raise ValueError(
                 f"covariance must be over the d = {numbers} parameters; got one over "

@@ -197,7 +197,7 @@ def _is_matrix(
     name: str, function: OfPosition, position: PyTree, data: PyTree, may_be: bool
 ) -> bool:
     """Check what a user's function returns for these shapes; return whether it is a matrix."""
-    d = sum(x.size for x in jax.tree.leaves(position))
+    d = pytrees.size(position)
     matrix = f" or an array ({d}, {d})" if may_be else ""
     takes = f"{name} must return a pytree like the position{matrix}, of floating-point dtype"
     try:

@@ -17,7 +17,6 @@ its variance on V = λθ²/2 is T/λ (1 − hζ/2 + O(h²)). (`semi_implicit`, w
 the variance of θ right to O(h²).) Apart from the gradient's noise, ζ lies h(γ²/2 − T/(2d)) above γ.
 """
 
-import math
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -87,7 +86,7 @@ class Thermostat(Dynamics[ThermostatState]):
             (noise_scale * jnp.sqrt(h), noise),
         )
         position = pytrees.combine((1, state.position), (h, momentum))
-        count = sum(math.prod(x.shape) for x in jax.tree.leaves(momentum))
+        count = pytrees.size(momentum)
         excess = pytrees.squared_norm(momentum) / count - temperature
         thermostat = pytrees.combine((1, state.thermostat), (h, excess))
         return ThermostatState(position, momentum, thermostat, state.step + 1)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.typing import Data, Position, PyTree
 from ewsg_jax.model_checks import densities
 from ewsg_jax.model_checks.divergence import FAR_LENGTHS, RISE, RISE_PER_DIMENSION
@@ -131,7 +132,7 @@ def _blown_up(
     """
     blown_up = np.zeros(len(ends.alive), bool)
     # A chain of temperature T is about dT/2 above the mode: heights go in units of dT.
-    unit = ends.temperature * max(1, sum(x[0].size for x in jax.tree.leaves(ends.last)))
+    unit = ends.temperature * max(1, pytrees.size(ends.last, leading_axes=1))
     heights = values[1 : 1 + len(farthest)]
     least = np.min(values[np.isfinite(values)], initial=np.inf)
     high = RISE_PER_DIMENSION * unit + RISE * ends.temperature

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import limits
+from ewsg_jax.base import limits, pytrees
 from ewsg_jax.base.compiling import QUICK
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
@@ -50,7 +50,7 @@ def sizes(evaluations: int, positions: PyTree) -> tuple[int, int, int]:
     """Return the number of positions for log_prior, and those of positions and of rows for
     log_likelihood, such that it is evaluated at most `evaluations` times.
     """
-    numbers = max(1, sum(x[:1].size for x in jax.tree.leaves(positions)))
+    numbers = max(1, pytrees.size(positions, leading_axes=1))
     levels = [
         (few, rows)
         for few, rows in LEVELS

@@ -65,7 +65,7 @@ def causes(
         text = _of_gradients(kernel, start, end, data, at_start)
         # All of them at once have one cause: what overflows where steps led is none.
         first, latest = _potentials(kernel, start, end, data) if at_once else (0.0, 0.0)
-        if latest - first > RISE + RISE_PER_DIMENSION * _size(start):
+        if latest - first > RISE + RISE_PER_DIMENSION * pytrees.size(start):
             too_large = (
                 "the steps are too large: all chains left their starts at once, and the potential "
                 f"rose from {first:.4g} to {latest:.4g}; take a tenth of step_size, or what "
@@ -143,8 +143,8 @@ def _of_posterior(
 
     # With many parameters few rows: the search is not to take longer than the run.
     # Some seconds of derivatives.
-    places = evenly(num_rows(data), max(1, 2**30 // _size(position)))
-    rows_together = max(1, limits.NUMBERS_AT_ONCE // _size(position))
+    places = evenly(num_rows(data), max(1, 2**30 // pytrees.size(position)))
+    rows_together = max(1, limits.NUMBERS_AT_ONCE // pytrees.size(position))
 
     @jax.jit
     def are_finite(position: Position, rows: Data) -> Array:
@@ -194,10 +194,6 @@ def _overshot(value: float, start: float | None) -> str:
         f"there{f' (in float64 it is {value:.3g})' if math.isfinite(value) else ''}: a smaller "
         "step_size may help"
     )
-
-
-def _size(position: Position) -> int:
-    return sum(np.size(x) for x in jax.tree.leaves(position))
 
 
 def _length(position: Position) -> float:

@@ -40,7 +40,7 @@ def lost_differences(kernel: Any, position: Position, data: Data) -> list[Findin
             larger.
         data: all n rows, on one device.
     """
-    numbers = sum(x.size for x in jax.tree.leaves(view(data).tree))
+    numbers = pytrees.size(view(data).tree)
     is_narrow = jnp.result_type(*pytrees.dtypes(position)) != jnp.float64
     if not (isinstance(kernel, COMPARES) and is_narrow) or 8 * numbers > limits.BYTES_AT_ONCE:
         return []

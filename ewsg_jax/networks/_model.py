@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.leaves import named_leaves
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import random_likelihood, uniform
@@ -72,8 +72,8 @@ class NetworkModel:
 
     def __repr__(self) -> str:
         """Return one line: the likelihood, and how many numbers are sampled."""
-        sampled = sum(x.size for x in jax.tree.leaves(self.position))
-        others = sum(x.size for x in jax.tree.leaves(self._assembly.constants))
+        sampled = pytrees.size(self.position)
+        others = pytrees.size(self._assembly.constants)
         rest = f", {others:,} carried" if others else ""
         return f"NetworkModel({self.likelihood.name}; {sampled:,} numbers sampled{rest})"
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ewsg_jax.answers.mode.start import Start
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.factors import variances
 from ewsg_jax.base.typing import Key, P
 from ewsg_jax.draws.ensemble import Ensemble
@@ -30,7 +30,7 @@ class NormalApproximation(Generic[P]):
 
     def __repr__(self) -> str:
         """Return one line: parts and dimension."""
-        size = sum(x.size for x in jax.tree.leaves(self.parts[0].center))
+        size = pytrees.size(self.parts[0].center)
         return f"NormalApproximation({len(self.parts)} parts, {size:,} numbers)"
 
     @property

@@ -64,7 +64,7 @@ def observe(kernel: Kernel, state: KernelState, data: Data) -> Observed:
     posterior: Any = posterior_of(kernel)
     with as_of_now(posterior):
         potential, norm, product = _of_chains(posterior, state.position, data)
-    count = sum(x[0].size for x in jax.tree.leaves(state.position))
+    count = pytrees.size(state.position, leading_axes=1)
     dynamics = getattr(kernel, "dynamics", None)
     kinetic = None
     if getattr(dynamics, "gaussian_momentum", False):

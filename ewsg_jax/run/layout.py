@@ -145,7 +145,7 @@ def choose_layout(
     if layout.shared_minibatch:
         row_bytes //= num_chains
     cost = kernel.evaluations(data)
-    work = cost.per_step * sum(x.size for x in jax.tree.leaves(state.position))
+    work = cost.per_step * pytrees.size(state.position)
     # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
     steps = min(memory // max(step_bytes, 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
     # A run of fewer steps shares the program of longer ones if the randomness it does not need

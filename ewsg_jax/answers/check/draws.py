@@ -1,6 +1,5 @@
 """Draws from any sampler as one array: chain, draw, coordinate."""
 
-import math
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from ewsg_jax.answers.check import settings
 from ewsg_jax.answers.check.affine import AffineMap
 from ewsg_jax.answers.mode.mode import Mode
-from ewsg_jax.base import checks, limits, numeric
+from ewsg_jax.base import checks, limits, numeric, pytrees
 from ewsg_jax.base.typing import Position, PyTree
 from ewsg_jax.draws.coordinates import Names, flattened, named
 from ewsg_jax.hierarchy.centring import Centring
@@ -227,7 +226,7 @@ def draws_of(
     if most is not None:
         # The draws that are used become one array, whose size is bounded.
         fewest = settings.MIN_CHAIN_DRAWS
-        numbers = sum(math.prod(x.shape[2:]) for x in leaves)
+        numbers = pytrees.size(tree, leading_axes=2)
         room = settings.MAX_USED_NUMBERS // max(1, numbers)
         most = min(most, max(fewest * num_chains, room))
         # Evenly spaced, so that they span the whole run.

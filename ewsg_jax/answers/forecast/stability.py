@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
+from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import UNOPTIMISED, in_float64, run
 from ewsg_jax.base.factors import Number
 from ewsg_jax.base.typing import Array, Data, Position, PyTree
@@ -59,7 +60,7 @@ def compile_ahead(
     of: PotentialSpec, factor: object, position: Position, count: int, data: Data
 ) -> None:
     """Compile what `largest_curvature` runs for `count` places."""
-    size = sum(x.size for x in jax.tree.leaves(position))
+    size = pytrees.size(position)
     dtype = jnp.result_type(*jax.tree.leaves(position))
     places = jax.ShapeDtypeStruct((count, size), jnp.float32)
     vectors = jax.ShapeDtypeStruct((count, size), dtype)

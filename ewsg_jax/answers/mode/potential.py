@@ -12,7 +12,7 @@ import numpy as np
 
 from ewsg_jax.answers.mode import settings
 from ewsg_jax.answers.mode.curvature import Curvature
-from ewsg_jax.base import checks, freshness, limits
+from ewsg_jax.base import checks, freshness, limits, pytrees
 from ewsg_jax.base.typing import Array, Data, Position
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import all_rows
@@ -67,7 +67,7 @@ class HostPotential:
         self._metric: UnitDirections | None = None
         if not self.twice:
             self.take_differences()
-        self.size = sum(x.size for x in jax.tree.leaves(position))
+        self.size = pytrees.size(position)
         self.is_dense = self.size <= limits.MAX_DENSE_DIMENSION
         # For a linear predictor a Hessian is a product of matrices; otherwise it takes a gradient
         # for each column. The gradient comes with it.
@@ -219,7 +219,7 @@ def _float64(x: Array) -> np.ndarray:
 
 def is_newton_quick(posterior: Posterior, position: Position, data: Data) -> bool:
     """Return whether Newton's method begins at the start, without L-BFGS: if Hessians are cheap."""
-    dimension = sum(leaf.size for leaf in jax.tree.leaves(position))
+    dimension = pytrees.size(position)
     if posterior.predictor is not None:
         return dimension <= settings.NEWTON_DIMENSION_LINEAR
     # Each of Newton's steps takes so many multiplications.

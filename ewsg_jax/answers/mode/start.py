@@ -8,7 +8,7 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, rng
+from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.compiling import QUICK, UNOPTIMISED
 from ewsg_jax.base.factors import Factor, factor_of
 from ewsg_jax.base.typing import Array, Key, P
@@ -47,7 +47,7 @@ class Start(Generic[P]):
 
     def of_keys(self, keys: Array) -> P:
         """Return a draw for each key of an array, whose axes come first, by one program."""
-        numbers = keys.size * sum(x.size for x in jax.tree.leaves(self.center))
+        numbers = keys.size * pytrees.size(self.center)
         # For few numbers a program with fewer optimisations takes less time, compiling included.
         draws = _few_draws if numbers <= 2**20 else _draws
         return draws(self.center, factor_of(self.covariance, "covariance"), self.width, keys)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ewsg_jax import dynamics, gradients
 from ewsg_jax.answers.plan.whitening import Whitening
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.typing import Data
 from ewsg_jax.dynamics import Dynamics
 from ewsg_jax.gradients._protocol import GradientEstimator
@@ -208,4 +208,4 @@ def state_bytes(kernel: Kernel, whitening: Whitening, data: Data) -> int:
         lambda key, rows: kernel.init(key, whitening.center, rows), jax.random.key(0), rows
     )
     leaves = [x for x in jax.tree.leaves(state) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
-    return sum(x.size * x.dtype.itemsize for x in leaves)
+    return pytrees.num_bytes(leaves)

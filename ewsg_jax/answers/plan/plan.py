@@ -348,7 +348,7 @@ def _planned(
 
 def _seconds_for(n: int, position: Position) -> float:
     """Return the seconds that a plan may take, if none are given."""
-    numbers = n * sum(x.size for x in jax.tree.leaves(position))
+    numbers = n * pytrees.size(position)
     return settings.PLAN_SECONDS * max(1.0, numbers / settings.PLAN_NUMBERS)
 
 
