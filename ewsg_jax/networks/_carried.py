@@ -5,89 +5,37 @@ each of a run's programs. This kernel has them as leaves of its own, and while a
 model's functions read these instead.
 """
 
-from typing import Any
+import dataclasses
+import functools
+from typing import Any, ClassVar, cast
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.modules import module, static
 from ewsg_jax.base.typing import Data, Key, P
-from ewsg_jax.gradients import Evaluations
-from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Info, Kernel, KernelState, Randomness, posterior_of
 from ewsg_jax.networks._model import Assembly, NetworkModel
 
 
 @module
 class Carrying(Kernel[P]):
-    """The kernel of `carry` of one without a dynamics, or on batches of a stream.
+    """What a kernel of `carry` adds to the class of the kernel it is made from, its other base.
 
     Attributes:
-        kernel: the kernel that makes the steps.
+        kind: the class of the kernel without what is carried.
         carried: the leaves that are not sampled.
         assembly: the parts of the model, whose functions read them.
     """
 
-    # None in addition to those of its kernel.
-    needs = frozenset()
+    kind: ClassVar[type[Kernel]]
 
-    kernel: Kernel[Any]
     carried: Any
     assembly: Assembly = static()
 
-    def __getattr__(self, name: str) -> Any:
-        # Its dynamics, estimator and numbers; not before there is a kernel.
-        if name.startswith("__") or "kernel" not in vars(self):
-            raise AttributeError(name)
-        return getattr(self.kernel, name)
-
     def __repr__(self) -> str:
-        return f"carry({self.kernel!r}, {len(self.carried)} leaves)"
-
-    def viewed(self, data: Data) -> Data:
-        return self.kernel.viewed(data)
+        return f"carry({self.kind(**_fields(self, self.kind))!r}, {len(self.carried)} leaves)"
 
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
         # First by the model's own arrays, for the model is traced and remembered then.
-        self.kernel.check(position, data)
-        with self.assembly.reading(self.carried):
-            return self.kernel.init(key, position, data)
-
-    def step(self, key: Key, state: KernelState[P], data: Data) -> tuple[KernelState[P], Info]:
-        return super().step(key, state, self.viewed(data))
-
-    def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        return self.kernel.draw(key, state, data)
-
-    def transition(
-        self, randomness: Randomness, state: KernelState[P], data: Data
-    ) -> tuple[KernelState[P], Info]:
-        with self.assembly.reading(self.carried):
-            return self.kernel.transition(randomness, state, data)
-
-    def evaluations(self, data: Data) -> Evaluations:
-        return self.kernel.evaluations(data)
-
-    def check(self, position: P, data: Data) -> None:
-        self.kernel.check(position, data)
-
-
-@module
-class CarryingPair(Pair[P]):
-    """The kernel of `carry` of a dynamics with an estimator, which is one itself.
-
-    Attributes:
-        carried: the leaves that are not sampled.
-        assembly: the parts of the model, whose functions read them.
-    """
-
-    carried: Any
-    assembly: Assembly = static()
-
-    def __repr__(self) -> str:
-        plain = Pair(dynamics=self.dynamics, estimator=self.estimator)
-        return f"carry({plain!r}, {len(self.carried)} leaves)"
-
-    def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
-        # As above.
         self.check(position, data)
         with self.assembly.reading(self.carried):
             return super().init(key, position, data)
@@ -97,6 +45,19 @@ class CarryingPair(Pair[P]):
     ) -> tuple[KernelState[P], Info]:
         with self.assembly.reading(self.carried):
             return super().transition(randomness, state, data)
+
+
+@functools.cache
+def _carrying(kind: type[Kernel]) -> Any:
+    """Return the class of kernels of a kind that carry: `isinstance(kernel, kind)` holds."""
+    members = {"__module__": __name__, "kind": kind}
+    return module(type(f"Carrying{kind.__name__}", (Carrying, kind), members))
+
+
+def _fields(kernel: Kernel, kind: type[Kernel]) -> dict[str, Any]:
+    """Return the fields that a kernel has as one of a kind."""
+    names = (field.name for field in dataclasses.fields(cast(Any, kind)))
+    return {name: getattr(kernel, name) for name in names}
 
 
 def carry(kernel: Kernel[P], model: NetworkModel) -> Kernel[P]:
@@ -135,11 +96,10 @@ def carry(kernel: Kernel[P], model: NetworkModel) -> Kernel[P]:
         raise ValueError(
             f"kernel must be of model.posterior; got {kernel!r}, which is of another posterior"
         )
-    if type(kernel) is Pair:
-        return CarryingPair(
-            dynamics=kernel.dynamics,
-            estimator=kernel.estimator,
-            carried=model._assembly.constants,
-            assembly=model._assembly,
-        )
-    return Carrying(kernel=kernel, carried=model._assembly.constants, assembly=model._assembly)
+    if isinstance(kernel, Carrying):
+        return kernel
+    return _carrying(type(kernel))(
+        **_fields(kernel, type(kernel)),
+        carried=model._assembly.constants,
+        assembly=model._assembly,
+    )

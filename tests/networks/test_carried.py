@@ -132,3 +132,27 @@ def test_an_adapter_of_two_factors_is_sampled_and_read():
         "base": "fixed",
         "last": "trained",
     }
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: ewsg.random_walk_metropolis(p, 1e-3),
+        lambda p: ewsg.kernel(
+            ewsg.dynamics.langevin(1e-4), ewsg.gradients.streamed(p, num_data=12)
+        ),
+    ],
+)
+def test_a_kernel_that_carries_is_one_of_its_kind(make):
+    of = model()
+    kernel = make(of.posterior)
+    carried = networks.carry(kernel, of)
+    assert isinstance(carried, type(kernel))
+    assert carried == networks.carry(kernel, of) == networks.carry(carried, of)
+    assert repr(carried) == f"carry({kernel!r}, 2 leaves)"
+    ends = []
+    for each in (kernel, carried):
+        state = each.init(jax.random.key(0), of.position, DATA)
+        ends.append(each.step(jax.random.key(1), state, DATA)[0].position["last"])
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-7)
+    assert np.any(ends[0])
