@@ -11,7 +11,7 @@ Limits:
 - Inside a user's own `jit` no change is seen: there JAX keeps the whole program.
 - What a digest does not see (`function_digests`), such as a file, is seen by a second look: from
   time to time a call traces the model again, and another program is another version.
-- Each public call reads all functions that it was given (`benchmarks/freshness_cost.py` times it).
+- Each public call reads all functions that it was given (`benchmarks/cost/freshness.py` times it).
 """
 
 import contextlib

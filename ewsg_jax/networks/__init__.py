@@ -30,7 +30,7 @@ from ewsg_jax.networks._model import NetworkPrediction as NetworkPrediction
 from ewsg_jax.networks._model import WithRawSD as WithRawSD
 from ewsg_jax.networks._modules import from_equinox as from_equinox
 from ewsg_jax.networks._modules import from_nnx as from_nnx
-from ewsg_jax.networks._normal import NormalApproximation as NormalApproximation
+from ewsg_jax.networks._normal_approximation import NormalApproximation as NormalApproximation
 from ewsg_jax.networks._observe import Observed as Observed
 from ewsg_jax.networks._observe import observe as observe
 from ewsg_jax.networks._optax import OptaxState as OptaxState

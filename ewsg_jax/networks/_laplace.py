@@ -20,13 +20,13 @@ import numpy as np
 
 from ewsg_jax.answers.mode import settings
 from ewsg_jax.answers.mode.lanczos import lanczos
-from ewsg_jax.answers.mode.potential import HostPotential
+from ewsg_jax.answers.mode.potential import HostPotential, Point
 from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.base import checks, limits, numeric, pytrees
 from ewsg_jax.base.factors import MOST_ASYMMETRY, LowRank
 from ewsg_jax.base.freshness import reads_now
-from ewsg_jax.base.typing import Array, Data, P
-from ewsg_jax.networks._normal import NormalApproximation
+from ewsg_jax.base.typing import Array, Data, P, PyTree
+from ewsg_jax.networks._normal_approximation import NormalApproximation
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE
 from ewsg_jax.vectors.layout import vector
@@ -107,24 +107,57 @@ def laplace(
             "position must have a finite potential and gradient; got V = "
             f"{point.value:.4g} and {np.sum(~np.isfinite(point.gradient))} derivatives not finite"
         )
-    flat = point.flat
     with potential.of.precision():
         dtype = np.float64 if potential.of.wide else np.float32
-        prior = _prior_curvature(potential.of, np.asarray(flat, dtype))
-    dtype = jnp.result_type(jnp.float32, *(x.dtype for x in jax.tree.leaves(position)))
-
-    def approximation(covariance: object, notes: tuple[str, ...]) -> NormalApproximation[P]:
-        return NormalApproximation((Start(position, covariance, width=1.0),), notes)
-
+        prior = _prior_curvature(potential.of, np.asarray(point.flat, dtype))
     if structure == "diagonal":
-        if potential.is_dense:
-            diagonal = np.diag(potential.hessian(point))
-        else:
-            with potential.of.precision():
-                diagonal = np.asarray(_diagonal(potential.of, flat, data), np.float64)
-        likelihood = diagonal - prior
-        covariance = potential.of.layout.tree(1 / (prior + np.maximum(likelihood, 0)))
-        return approximation(jax.device_put(covariance), _negative(likelihood, potential.of.wide))
+        covariance, notes = _by_diagonal(potential, point, prior, data)
+    else:
+        dtype = jnp.result_type(jnp.float32, *pytrees.dtypes(position))
+        covariance, notes = _by_directions(potential, point, prior, structure, rank)
+        # As factors: the matrix itself may lose its smallest eigenvalues to rounding in float32.
+        covariance = pytrees.placed(covariance, dtype)
+    return NormalApproximation((Start(position, covariance, width=1.0),), notes)
+
+
+def _by_diagonal(
+    potential: HostPotential, point: Point, prior: np.ndarray, data: Data
+) -> tuple[PyTree, tuple[str, ...]]:
+    """Return the variance of each number by its own curvature, a pytree, and what it leaves out.
+
+    Args:
+        potential: V.
+        point: V and its gradient at the trained weights.
+        prior: the curvature of −log prior of each number, shape (d,).
+        data: all n rows, on the device.
+    """
+    if potential.is_dense:
+        diagonal = np.diag(potential.hessian(point))
+    else:
+        with potential.of.precision():
+            diagonal = np.asarray(_diagonal(potential.of, point.flat, data), np.float64)
+    likelihood = diagonal - prior
+    variances = potential.of.layout.tree(1 / (prior + np.maximum(likelihood, 0)))
+    return jax.device_put(variances), _negative(likelihood, potential.of.wide)
+
+
+def _by_directions(
+    potential: HostPotential,
+    point: Point,
+    prior: np.ndarray,
+    structure: Literal["low_rank", "dense"],
+    rank: int,
+) -> tuple[LowRank, tuple[str, ...]]:
+    """Return the covariance by the eigenvectors of M, float64, and what it leaves out.
+
+    Args:
+        potential: V.
+        point: V and its gradient at the trained weights.
+        prior: the curvature of −log prior of each number, shape (d,).
+        structure: `"low_rank"` for the first `rank` eigenvectors alone.
+        rank: how many these are.
+    """
+    # M in units of the prior: all of it, or products with it.
     unit = 1 / np.sqrt(prior)
     if potential.is_dense:
         curvature = potential.hessian(point) - np.diag(prior)
@@ -144,19 +177,23 @@ def laplace(
     if structure == "low_rank":
         chosen = values[:rank] > 0
         values, vectors = values[:rank][chosen], vectors[:, :rank][:, chosen]
+        # The largest eigenvalue that is left out says how much too wide its direction is.
         if beyond > 0:
             notes = (
                 f"directions beyond the first {len(values)} are as wide as the prior, up to "
                 f"{np.sqrt(1 + beyond):.3g} times too wide",
                 *notes,
             )
-    # As factors, for the matrix itself may lose its smallest eigenvalues to rounding in float32.
-    covariance = LowRank(unit**2, vectors, 1 / (1 + np.maximum(values, 0)))
-    return approximation(pytrees.placed(covariance, dtype), notes)
+    return LowRank(unit**2, vectors, 1 / (1 + np.maximum(values, 0))), notes
 
 
 def _negative(curvatures: np.ndarray, wide: bool) -> tuple[str, ...]:
-    """Return what is left out of curvatures of the likelihood, computed in float64 or not."""
+    """Return the note on negative curvatures of the likelihood, if there are some.
+
+    Args:
+        curvatures: eigenvalues of M, or the diagonal of the likelihood's Hessian.
+        wide: whether they were computed in float64; in float32 more of them is rounding.
+    """
     rounding = settings.CURVATURE_ROUNDING[wide] * len(curvatures)
     count = int(np.sum(curvatures < -rounding * np.abs(curvatures).max(initial=0.0)))
     if not count:
@@ -168,10 +205,13 @@ def _negative(curvatures: np.ndarray, wide: bool) -> tuple[str, ...]:
 
 
 def _prior_curvature(of: PotentialSpec, flat: np.ndarray) -> np.ndarray:
-    """Return the diagonal of −∇² log prior.
+    """Return the curvature of −log prior of each number, shape (d,).
+
+    By two products with the Hessian: if it is diagonal, the one with random signs is the one with
+    ones, but for these signs.
 
     Raises:
-        ValueError: it is not positive, or other numbers enter.
+        ValueError: a curvature is not positive, or numbers depend on each other.
     """
     signs = np.where(np.random.default_rng(0).random(len(flat)) < 0.5, -1, 1).astype(flat.dtype)
     along = [jax.vjp(of.prior_gradient, flat)[1](v)[0] for v in (np.ones_like(flat), signs)]
@@ -189,7 +229,7 @@ def _prior_curvature(of: PotentialSpec, flat: np.ndarray) -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _diagonal(of: PotentialSpec, flat: Array, data: Data) -> Array:
-    """Return the diagonal of ∇²V, by its columns."""
+    """Return the diagonal of ∇²V, shape (d,), by its columns, `HESSIAN_BLOCK` at once."""
     product, size = product_with(of, flat, data), flat.shape[0]
     blocks = jnp.arange(-(-size // HESSIAN_BLOCK) * HESSIAN_BLOCK).reshape(-1, HESSIAN_BLOCK)
 

@@ -1,4 +1,4 @@
-"""The leaves of a network's parameters by name: which are sampled, and putting them together."""
+"""The leaves of a network's parameters by name, and which of them are state, such as statistics."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,11 +28,13 @@ def check_params(params: PyTree) -> list[tuple[str, Any]]:
 
 
 def has_state(params: PyTree) -> bool:
-    """Return whether a leaf is in another collection of Flax's variables than "params"."""
+    """Return whether parameters are Flax's variables with another collection than "params"."""
     return any(is_state(name, params) for name, _ in named_leaves(params))
 
 
 def is_state(name: str, params: PyTree) -> bool:
-    """Return whether a leaf is in another collection of Flax's variables than "params"."""
+    """Return whether the leaf of a name is in another collection of Flax's variables than "params",
+    such as "batch_stats".
+    """
     has_collections = isinstance(params, Mapping) and "params" in params
     return has_collections and not name.startswith("params/")

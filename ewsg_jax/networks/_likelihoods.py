@@ -6,14 +6,14 @@ All are densities with every constant: a log score is that of the observation.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.typing import Array, Data, Key
 
 NAMES = ("normal", "categorical", "bernoulli", "poisson")
@@ -24,7 +24,7 @@ TAKES_LIKELIHOOD = (
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What an output of the network says of its row.
+    """The distribution of a row's observation, given the output of the network for that row.
 
     Args:
         log_density: `log_density(output, row) -> scalar`, the log density of row["y"] with all
@@ -40,7 +40,8 @@ class Likelihood:
         name: what it is printed as.
         raw_sd: the number behind a learned standard deviation, a parameter in addition to the
             network's and appended to its output. Default None: there is none.
-        raw_sd_prior: the prior of that number, as `prior` takes one.
+        raw_sd_prior: the prior of that number, as the argument `prior` of `networks.posterior`
+            takes one. Default: N(0, 1).
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -65,17 +66,8 @@ class Likelihood:
     raw_sd_prior: Any = 1.0
 
 
-def _size(x: Any) -> int:
-    return math.prod(x.shape)
-
-
 def _observed(data: Data) -> Any:
     return data["y"]
-
-
-def _no_values(y: Any) -> bool:
-    """Return whether only the shape of observations is known."""
-    return not checks.are_known(y)
 
 
 @dataclass(frozen=True)
@@ -94,43 +86,44 @@ class _Normal:
     origin: tuple[float, ...] = (0.0,)
     unit: tuple[float, ...] = (1.0,)
 
-    def of(self, output: Array) -> tuple[Array, Array]:
+    def _mean_and_sd(self, output: Array) -> tuple[Array, Array]:
         """Return means and standard deviations in units of the output, flat."""
         flat = jnp.ravel(output)
         if self.scale is not None:
-            return flat, jnp.full_like(flat, self.scale) / self._in_y(flat)[1]
+            return flat, jnp.full_like(flat, self.scale) / self._origin_and_unit(flat)[1]
+        # Means, and then as many raw standard deviations.
         half = flat.shape[0] // 2
         return flat[:half], jax.nn.softplus(flat[half:]) + self.floor
 
-    def _in_y(self, like: Array) -> tuple[Array, Array]:
-        """Return the origin and the unit, as arrays."""
+    def _origin_and_unit(self, like: Array) -> tuple[Array, Array]:
+        """Return the origin and the unit as arrays of the dtype of another one."""
         return jnp.asarray(self.origin, like.dtype), jnp.asarray(self.unit, like.dtype)
 
     def log_density(self, output: Array, row: Data) -> Array:
-        mean, sd = self.of(output)
-        origin, unit = self._in_y(mean)
+        mean, sd = self._mean_and_sd(output)
+        origin, unit = self._origin_and_unit(mean)
         z = ((jnp.ravel(_observed(row)) - origin) / unit - mean) / sd
         return jnp.sum(-0.5 * z**2 - jnp.log(sd) - jnp.log(unit) - 0.5 * math.log(2 * math.pi))
 
     def mean(self, output: Array) -> Array:
-        mean, _ = self.of(output)
-        origin, unit = self._in_y(mean)
+        mean, _ = self._mean_and_sd(output)
+        origin, unit = self._origin_and_unit(mean)
         return self._shaped(origin + unit * mean)
 
     def sd(self, output: Array) -> Array:
-        _, sd = self.of(output)
-        return self._shaped(self._in_y(sd)[1] * sd)
+        _, sd = self._mean_and_sd(output)
+        return self._shaped(self._origin_and_unit(sd)[1] * sd)
 
     def draw(self, key: Key, output: Array) -> Array:
-        mean, sd = self.of(output)
-        origin, unit = self._in_y(mean)
+        mean, sd = self._mean_and_sd(output)
+        origin, unit = self._origin_and_unit(mean)
         drawn = mean + sd * jax.random.normal(key, mean.shape, mean.dtype)
         return self._shaped(origin + unit * drawn)
 
     def check(self, output: Any, data: Data) -> None:
         y, per_y = _observed(data), 1 if self.scale is not None else 2
         size = math.prod(y.shape[1:])
-        if _size(output) != per_y * size:
+        if pytrees.size(output) != per_y * size:
             if per_y == 1:
                 takes = f"{size}, a mean for each number"
             else:
@@ -141,10 +134,12 @@ class _Normal:
 
     @staticmethod
     def _shaped(flat: Array) -> Array:
+        # One mean is a number, as one observation of a table is.
         return flat[0] if flat.shape == (1,) else flat
 
 
-def _wrong_output(name: str, takes: str, output: Any, y: Any) -> None:
+def _wrong_output(name: str, takes: str, output: Any, y: Any) -> NoReturn:
+    """Raise what a network must return for a likelihood, and what it returned."""
     raise ValueError(
         f"apply must return for likelihood={name!r} and data['y'] of shape {tuple(y.shape)} "
         f"{takes}; it returned {checks.describe(output)} for one row"
@@ -157,7 +152,8 @@ def normal(
     floor: float = 1e-6,
     scale_prior: Any = 1.0,
 ) -> Likelihood:
-    """A normal observation, whose mean and standard deviation the network says.
+    """Return the likelihood of a normal observation by the mean, and maybe the standard deviation,
+    that the network returns.
 
     With k numbers in an observation the network returns 2k: k means, then k raw standard
     deviations s, each standing for softplus(s) + `floor`. Or it returns k means: the standard
@@ -168,7 +164,9 @@ def normal(
         scale: the standard deviation, in units of y, or `"learned"`. Default: by what the network
             returns, from it if there are 2k numbers, learned if there are k.
         floor: the least standard deviation, in units of what the network returns.
-        scale_prior: the prior of s, a standard deviation around 0 or a distribution.
+            Default 1e-6.
+        scale_prior: the prior of s, a standard deviation around 0 or a distribution. Default:
+            N(0, 1).
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.
@@ -187,10 +185,13 @@ def normal(
                 f"scale must be a positive number, 'learned' or None; got {checks.describe(scale)}"
             )
         checks.positive("scale", scale)
-    return _likelihood(_Normal(None if is_learned else scale, floor), is_learned, scale_prior)
+    return _normal_likelihood(
+        _Normal(None if is_learned else scale, floor), is_learned, scale_prior
+    )
 
 
-def _likelihood(parts: _Normal, is_learned: bool, scale_prior: Any) -> Likelihood:
+def _normal_likelihood(parts: _Normal, is_learned: bool, scale_prior: Any) -> Likelihood:
+    """Return a normal likelihood, whose standard deviation may be a parameter with a prior."""
     return Likelihood(
         parts.log_density,
         parts.mean,
@@ -219,7 +220,7 @@ def _categorical_check(logits: Any, data: Data) -> None:
             "data['y'] must hold one label for each row for likelihood='categorical', shape "
             f"({y.shape[0]},); got {checks.describe(y)}: give {way}"
         )
-    if not _no_values(y):
+    if checks.are_known(y):
         checks.labels("data['y']", y, logits.shape[0])
 
 
@@ -228,25 +229,38 @@ def _bernoulli_density(logits: Array, row: Data) -> Array:
     return jnp.sum(jax.nn.log_sigmoid(jnp.where(y, logits, -logits)))
 
 
-def _of_each(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return a function of an output, a number if the output is one."""
+def _per_number(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a function that is applied to each number of an output; to one of shape (1,) as to a
+    scalar.
+    """
 
-    def of(output: Array) -> Array:
+    def applied(output: Array) -> Array:
         return function(jnp.reshape(output, ()) if output.shape == (1,) else output)
 
-    return of
+    return applied
 
 
-def _one_a_number(name: str, what: str, output: Any, data: Data) -> Any:
+def _checked_observations(name: str, what: str, output: Any, data: Data) -> Any:
+    """Return the observations, for each number of which the output must have one.
+
+    Args:
+        name: the likelihood's name.
+        what: what a number of the output is, in words.
+        output: shape and dtype of an output.
+        data: the rows.
+
+    Raises:
+        ValueError: the output has more or fewer numbers.
+    """
     y = _observed(data)
-    if _size(output) != math.prod(y.shape[1:]):
+    if pytrees.size(output) != math.prod(y.shape[1:]):
         _wrong_output(name, f"{math.prod(y.shape[1:])}, {what} for each number", output, y)
     return y
 
 
 def _bernoulli_check(output: Any, data: Data) -> None:
-    y = _one_a_number("bernoulli", "a logit", output, data)
-    if not _no_values(y):
+    y = _checked_observations("bernoulli", "a logit", output, data)
+    if checks.are_known(y):
         numbers = np.asarray(y).reshape(len(y), -1)
         # One of each row, a wrong one if there is one: the message names the row.
         first_wrong = np.argmax((numbers != 0) & (numbers != 1), axis=1)
@@ -260,8 +274,8 @@ def _poisson_density(log_rate: Array, row: Data) -> Array:
 
 
 def _poisson_check(output: Any, data: Data) -> None:
-    y = _one_a_number("poisson", "a log rate", output, data)
-    if _no_values(y):
+    y = _checked_observations("poisson", "a log rate", output, data)
+    if not checks.are_known(y):
         return
     numbers = np.asarray(y)
     wrong = ~((numbers >= 0) & (numbers == np.floor(numbers)))
@@ -273,6 +287,7 @@ def _poisson_check(output: Any, data: Data) -> None:
 
 
 def _named(name: str) -> Likelihood:
+    """Return the likelihood of one of `NAMES`."""
     if name == "normal":
         return normal()
     if name == "categorical":
@@ -285,11 +300,11 @@ def _named(name: str) -> Likelihood:
             name=name,
         )
     if name == "bernoulli":
-        probability = _of_each(jax.nn.sigmoid)
+        probability = _per_number(jax.nn.sigmoid)
         return Likelihood(
             _bernoulli_density,
             probability,
-            _of_each(lambda logit: jnp.sqrt(jax.nn.sigmoid(logit) * jax.nn.sigmoid(-logit))),
+            _per_number(lambda logit: jnp.sqrt(jax.nn.sigmoid(logit) * jax.nn.sigmoid(-logit))),
             draw=lambda key, output: jax.random.bernoulli(key, probability(output)).astype(int),
             check=_bernoulli_check,
             normalised=True,
@@ -297,9 +312,9 @@ def _named(name: str) -> Likelihood:
         )
     return Likelihood(
         _poisson_density,
-        _of_each(jnp.exp),
-        _of_each(lambda log_rate: jnp.exp(log_rate / 2)),
-        draw=lambda key, output: jax.random.poisson(key, _of_each(jnp.exp)(output)),
+        _per_number(jnp.exp),
+        _per_number(lambda log_rate: jnp.exp(log_rate / 2)),
+        draw=lambda key, output: jax.random.poisson(key, _per_number(jnp.exp)(output)),
         check=_poisson_check,
         normalised=True,
         name=name,
@@ -325,8 +340,8 @@ def for_output(likelihood: Likelihood, output: Any, data: Data) -> Likelihood:
     parts = normal_parts(likelihood)
     if parts is None or parts.scale is not None or likelihood.raw_sd is not None:
         return likelihood
-    if _size(output) == math.prod(_observed(data).shape[1:]):
-        return _likelihood(parts, True, likelihood.raw_sd_prior)
+    if pytrees.size(output) == math.prod(_observed(data).shape[1:]):
+        return _normal_likelihood(parts, True, likelihood.raw_sd_prior)
     return likelihood
 
 
@@ -351,4 +366,4 @@ def in_units(
     assert parts is not None
     origins, units = (tuple(np.broadcast_to(x, shape).ravel().tolist()) for x in (origin, unit))
     parts = replace(parts, origin=origins, unit=units)
-    return _likelihood(parts, likelihood.raw_sd is not None, likelihood.raw_sd_prior)
+    return _normal_likelihood(parts, likelihood.raw_sd is not None, likelihood.raw_sd_prior)

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +90,7 @@ class NetworkModel:
         """Return the model in which trained leaves are sampled too, to train the network by its
         potential.
         """
-        return self._assembly.remade(True, None)
+        return self._assembly.remade(train=True)
 
     def with_params(self, params: PyTree) -> "NetworkModel":
         """Return the same model at other parameters, such as trained ones.
@@ -103,15 +103,21 @@ class NetworkModel:
         """
         takes = "params must be like those that the model was made with"
         checks.same_tree(takes, "params", params, self.params(self.position))
-        return self._assembly.remade(False, params)
+        return self._assembly.remade(params=params)
 
     def output(self, position: Position, x: PyTree, key: Key | None = None) -> Array:
         """Return the network's outputs for b rows of inputs, leading axis b.
 
+        If a standard deviation is learned, its raw number is appended to the means of each row,
+        once for each of them.
+
         Args:
             position: a position.
             x: inputs like data["x"], leading axis b.
-            key: a typed PRNG key, for a network that takes one.
+            key: a typed PRNG key, for a network that takes one; others ignore it.
+
+        Raises:
+            TypeError: the network takes a key, and got none.
         """
         count = jax.tree.leaves(x)[0].shape[0]
         if not self._assembly.keys.apply:
@@ -125,10 +131,13 @@ class NetworkModel:
         Args:
             position: a position.
             x: inputs like data["x"], leading axis b.
-            key: a typed PRNG key, for a network that takes one.
+            key: a typed PRNG key, for a network that takes one; others ignore it.
+
+        Raises:
+            TypeError: the network takes a key, and got none.
         """
-        outputs, known = self.output(position, x, key), self.likelihood
-        functions = known.mean, known.sd, known.probabilities
+        outputs, likelihood = self.output(position, x, key), self.likelihood
+        functions = likelihood.mean, likelihood.sd, likelihood.probabilities
         return NetworkPrediction(*(None if f is None else jax.vmap(f)(outputs) for f in functions))
 
     def log_density(self, position: Position, rows: Data, key: Key | None = None) -> Array:
@@ -136,8 +145,11 @@ class NetworkModel:
 
         Args:
             position: a position.
-            rows: rows of the data.
-            key: a typed PRNG key, for a network or a likelihood that takes one.
+            rows: b rows of the data, {"x": …, "y": …} with the leading axis b.
+            key: a typed PRNG key, for a network or a likelihood that takes one; others ignore it.
+
+        Raises:
+            TypeError: the network or the likelihood takes a key, and got none.
         """
         if not self._assembly.keyed:
             return jax.vmap(self._assembly.density, (None, 0))(position, rows)
@@ -152,17 +164,21 @@ class NetworkModel:
             position: a position.
             x: inputs like data["x"], leading axis b.
 
+        Returns:
+            The observations, shape (b, …) like data["y"].
+
         Raises:
-            ValueError: the likelihood does not know how to draw one.
+            TypeError: key is no typed PRNG key.
+            ValueError: the likelihood does not know how to draw an observation.
         """
         if self.likelihood.draw is None:
             raise ValueError(
                 "likelihood must have a draw(key, output) for new observations; got "
                 f"{self.likelihood.name}: give networks.Likelihood(log_density, draw=…)"
             )
-        of_network, of_rows = jax.random.split(checks.key(key))
-        outputs = self.output(position, x, of_network if self._assembly.keys.apply else None)
-        return jax.vmap(self.likelihood.draw)(jax.random.split(of_rows, len(outputs)), outputs)
+        network_key, draw_key = jax.random.split(checks.key(key))
+        outputs = self.output(position, x, network_key if self._assembly.keys.apply else None)
+        return jax.vmap(self.likelihood.draw)(jax.random.split(draw_key, len(outputs)), outputs)
 
     def estimator(
         self, *, batch_size: int, replace: bool = True, rows: Rows = "random"
@@ -196,8 +212,8 @@ class KeyUse(NamedTuple):
     density: bool
 
 
-class _Read(threading.local):
-    """In each thread the arrays that models read for leaves that are not sampled, if not their own.
+class _Carried(threading.local):
+    """Arrays that models read in the place of their own leaves that are not sampled, in a thread.
 
     Attributes:
         leaves: these arrays by the identity of an `Assembly`.
@@ -207,8 +223,14 @@ class _Read(threading.local):
         self.leaves: dict[int, list[Array]] = {}
 
 
-# Not an attribute of what it is of: a digest of the model's functions would read it.
-_READ = _Read()
+# Not an attribute of an `Assembly`: a digest of the model's functions would read it.
+_CARRIED = _Carried()
+
+
+class Remake(Protocol):
+    """Makes a model again, with trained leaves sampled too, or at other parameters."""
+
+    def __call__(self, *, train: bool = False, params: PyTree | None = None) -> NetworkModel: ...
 
 
 class Assembly:
@@ -223,7 +245,7 @@ class Assembly:
         constants: the leaves that are not.
         log_prior: the log density of a position.
         training_prior: that by which networks are trained.
-        remade: makes a model again: with trained leaves sampled, or at other parameters.
+        remade: makes the model again with other roles or parameters.
     """
 
     def __init__(
@@ -240,17 +262,17 @@ class Assembly:
         self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
         self.training_prior: Callable[[Position], Array] = self.log_prior
-        self.remade: Callable[[bool, PyTree | None], NetworkModel]
+        self.remade: Remake
 
     @contextlib.contextmanager
     def reading(self, leaves: list[Array]) -> Iterator[None]:
         """Read other arrays for the leaves that are not sampled, in a `with` block."""
-        before = _READ.leaves
-        _READ.leaves = before | {id(self): leaves}
+        before = _CARRIED.leaves
+        _CARRIED.leaves = before | {id(self): leaves}
         try:
             yield
         finally:
-            _READ.leaves = before
+            _CARRIED.leaves = before
 
     @property
     def keyed(self) -> bool:
@@ -275,13 +297,15 @@ class Assembly:
     def params(self, position: Position) -> PyTree:
         """Return the parameters at a position."""
         leaves = iter(jax.tree.leaves(position.network if self.has_raw_sd else position))
-        others = iter(_READ.leaves.get(id(self), self.constants))
+        others = iter(_CARRIED.leaves.get(id(self), self.constants))
         return self.structure.unflatten(
             [next(leaves) if sampled else next(others) for sampled in self.is_sampled]
         )
 
     def output(self, position: Position, x: PyTree, *key: Key) -> Array:
-        """Return the output for one row of inputs, a learned standard deviation behind it."""
+        """Return the output for one row of inputs: with a learned standard deviation, the means and
+        then its raw number, once for each of them.
+        """
         output = jnp.asarray(self.apply(self.params(position), x, *key))
         if not self.has_raw_sd:
             return output
@@ -294,10 +318,11 @@ class Assembly:
 
     def keyed_density(self, position: Position, row: Data, key: Key) -> Array:
         """Return the log density of one row, by a network or a likelihood that takes a key."""
-        of_network, of_density = jax.random.split(key) if all(self.keys) else (key, key)
-        output = self.output(position, row["x"], *[of_network] * self.keys.apply)
+        # One that alone takes a key has the key itself.
+        network_key, density_key = jax.random.split(key) if all(self.keys) else (key, key)
+        output = self.output(position, row["x"], *[network_key] * self.keys.apply)
         density: Callable[..., Array] = self.likelihood.log_density
-        return density(output, row, *[of_density] * self.keys.density)
+        return density(output, row, *[density_key] * self.keys.density)
 
     def named(self, position: Position) -> list[tuple[str, Any]]:
         """Return the leaves of a position by their names in the parameters."""

@@ -46,6 +46,7 @@ def from_nnx(module: Any, *, with_key: bool = False) -> tuple[Callable[..., Any]
     definition, params, others = nnx.split(nnx.clone(module), nnx.Param, ...)
 
     def merged(values: PyTree, copy: bool) -> Any:
+        # A new state of the same variables: the one below is filled in place.
         state = jax.tree.map(lambda x: x, params)
         nnx.replace_by_pure_dict(state, values)
         return nnx.merge(definition, state, others, copy=copy)
@@ -57,6 +58,7 @@ def from_nnx(module: Any, *, with_key: bool = False) -> tuple[Callable[..., Any]
     def apply_with_key(values: PyTree, x: PyTree, key: Any) -> Any:
         network = merged(values, copy=True)
         nnx.reseed(network, default=key)
+        # In training mode dropout is meant; statistics of a batch that one row writes are not.
         before = nnx.to_flat_state(nnx.state(network, nnx.BatchStat))
         before = {path: variable.get_value() for path, variable in before}
         output = network(x)

@@ -47,7 +47,8 @@ def observe(kernel: Kernel, state: KernelState, data: Data) -> Observed:
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: the kernel's potential has no values that are known.
+        ValueError: the values of the kernel's potential are not known, as those of a random
+            likelihood are not.
 
     Example:
         >>> import jax, jax.numpy as jnp, ewsg_jax as ewsg
@@ -62,6 +63,7 @@ def observe(kernel: Kernel, state: KernelState, data: Data) -> Observed:
     checks.instance("kernel", kernel, Kernel, "one of ewsg_jax's methods")
     checks.instance("state", state, KernelState, "samples.state of a run")
     posterior: Any = posterior_of(kernel)
+    # What the posterior's functions read now, not when they were compiled.
     with as_of_now(posterior):
         potential, norm, product = _of_chains(posterior, state.position, data)
     count = pytrees.size(state.position, leading_axes=1)

@@ -85,6 +85,7 @@ def as_gradient_transformation(
         raise ValueError(_ONE_GRADIENT.format(dynamics, "asks for another one"))
     if needs_covariance(dynamics):
         raise ValueError(_ONE_GRADIENT.format(dynamics, "needs the covariance of gradients"))
+    # In a metric the evaluation point of the dynamics inside is asked for.
     inner, _ = without_metric(dynamics)
     # The shape of n rows: all that a dynamics may ask of the data is their number.
     rows = jax.ShapeDtypeStruct((n,), jnp.bool_)
@@ -94,7 +95,7 @@ def as_gradient_transformation(
         first, steps = jax.random.split(key)
         dynamics.check(params)
         state = dynamics.init(jax.random.split(first)[0], params)
-        # By identity, as in a kernel's step.
+        # By identity, as in a kernel's step: tracing does not show whether a point differs.
         if inner.evaluation_point(state) is not state.position:
             raise ValueError(_ONE_GRADIENT.format(dynamics, "takes it at another point"))
         return OptaxState(state, steps)
@@ -114,6 +115,7 @@ def as_gradient_transformation(
                 "chain; got None"
             )
         checks.same_tree("gradients must be like params", "gradients", updates, params, False)
+        # The keys of `Pair.draw`: the second half of a step's key is that of the noise.
         current = state.dynamics._replace(position=params)
         noise = dynamics.draw(
             jax.random.split(jax.random.fold_in(state.key, current.step))[1], current
@@ -121,9 +123,9 @@ def as_gradient_transformation(
         gradient = pytrees.combine((n, pytrees.widened(updates)), (1, prior_gradient(params)))
         estimate = Estimate(pytrees.in_dtypes_of(params, gradient), ())
         prepared = dynamics.prepare(current, prior_gradient, rows)
-        following = dynamics.apply(noise, prepared, estimate, _no_other_gradient)
-        change = pytrees.combine((1, following.position), (-1, params))
-        return change, OptaxState(following, state.key)
+        new = dynamics.apply(noise, prepared, estimate, _no_other_gradient)
+        change = pytrees.combine((1, new.position), (-1, params))
+        return change, OptaxState(new, state.key)
 
     return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
 

@@ -15,10 +15,10 @@ from ewsg_jax.base.warn import warn
 from ewsg_jax.gradients import random_likelihood
 from ewsg_jax.model_checks.ignored_arrays import unread, without_effect
 from ewsg_jax.networks._leaves import check_params, is_state
+from ewsg_jax.networks._likelihood_size import odd_size
 from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
 from ewsg_jax.networks._model import Assembly, KeyUse, NetworkModel
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
-from ewsg_jax.networks._size import odd_size
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import Rows, view
 
@@ -104,6 +104,7 @@ def posterior(
     roles = _roles(params, named, sampled, fixed)
     keys = KeyUse(takes_key("apply", apply), _density_takes_key(likelihood))
 
+    # The shape of an output, which a normal likelihood without a scale depends on.
     output = _checked_output(apply, keys.apply, params, rows)
     likelihood = for_output(likelihood, output, rows)
     if likelihood.check is not None:
@@ -115,7 +116,7 @@ def posterior(
         is_sampled = [role == "sampled" for role in roles.values()]
         assembly = Assembly(apply, keys, likelihood, at, is_sampled)
 
-        def remade(train: bool, params: PyTree | None) -> NetworkModel:
+        def remade(*, train: bool = False, params: PyTree | None = None) -> NetworkModel:
             as_sampled = {"trained": "sampled"} if train else {}
             others = {name: as_sampled.get(role, role) for name, role in roles.items()}
             return make(at if params is None else params, others)
@@ -124,6 +125,7 @@ def posterior(
         return _model(assembly, at, roles, prior, output)
 
     model = make(params, roles)
+    # What only values show, and only a density that is known: that of a random network is not.
     if check_data and checks.are_known(rows):
         if not model.takes_key:
             _check_effects(model, rows)
@@ -136,13 +138,22 @@ def posterior(
 def _model(
     assembly: Assembly, params: PyTree, roles: dict[str, str], prior: Prior, output: Any
 ) -> NetworkModel:
-    """Return the model of checked parts at parameters."""
+    """Return the model of parts that are checked.
+
+    Args:
+        assembly: the parts; it gets its priors here.
+        params: the parameters at which the model starts.
+        roles: what each leaf is, by name.
+        prior: the prior of the sampled leaves, as `posterior` takes it.
+        output: the shape and dtype of the network's output for one row.
+    """
     position = assembly.start(params)
     priors = priors_of(prior, assembly.named(position))
     likelihood = assembly.likelihood
     if assembly.has_raw_sd:
         priors += priors_of(likelihood.raw_sd_prior, [("raw_sd", position.raw_sd)])
     assembly.log_prior = log_prior_of(priors)
+    # The mode of a prior whose scale is integrated over may be at weights that are all 0.
     assembly.training_prior = log_prior_of(
         [dataclasses.replace(one, log_density=one.of_training or one.log_density) for one in priors]
     )
@@ -154,14 +165,14 @@ def _model(
         target = Posterior(
             assembly.density,
             assembly.log_prior,
-            check_values=_LabelCheck(likelihood, _with_raw_sd(likelihood, output)),
+            check_values=_ObservationCheck(likelihood, _with_raw_sd(likelihood, output)),
             normalised=likelihood.normalised,
         )
     variances = jax.tree.structure(position).unflatten([one.variance for one in priors])
     return NetworkModel(target, position, variances, likelihood, roles, assembly)
 
 
-class _LabelCheck:
+class _ObservationCheck:
     """The `check_values` of a posterior: what the likelihood says of the observations."""
 
     def __init__(self, likelihood: Likelihood, output: Any) -> None:
@@ -174,7 +185,7 @@ class _LabelCheck:
 
 
 def _with_raw_sd(likelihood: Likelihood, output: Any) -> Any:
-    """Return the shape of an output with the raw standard deviations that are learned."""
+    """Return the shape of an output behind which a learned raw standard deviation is appended."""
     if likelihood.raw_sd is None:
         return output
     return jax.ShapeDtypeStruct((2 * output.size,), output.dtype)
@@ -182,15 +193,16 @@ def _with_raw_sd(likelihood: Likelihood, output: Any) -> Any:
 
 def _check_effects(model: NetworkModel, rows: Data) -> None:
     """Raise ValueError if no row reaches a sampled leaf."""
-    asked = dataclasses.replace(model.posterior, check_values=None)
-    # A leaf that its prior alone reads is a posterior's, and a mistake in a network.
-    without_prior = dataclasses.replace(asked, log_prior=lambda position: 0.0)
-    for question, target in ((unread, without_prior), (without_effect, asked)):
-        for finding in question(target, model.position, rows):
-            seen = finding.text.split(": the density is the same")[0]
-            seen = seen.replace("neither log_likelihood nor log_prior reads", "no row reads")
+    posterior = dataclasses.replace(model.posterior, check_values=None)
+    # A leaf that the prior alone reads is allowed in a posterior, and a mistake in a network.
+    without_prior = dataclasses.replace(posterior, log_prior=lambda position: 0.0)
+    for findings_of, target in ((unread, without_prior), (without_effect, posterior)):
+        for finding in findings_of(target, model.position, rows):
+            # In words of networks, whose users wrote neither function.
+            text = finding.text.split(": the density is the same")[0]
+            text = text.replace("neither log_likelihood nor log_prior reads", "no row reads")
             raise ValueError(
-                f"params must all have an effect on the rows of data: {seen}; leave such "
+                f"params must all have an effect on the rows of data: {text}; leave such "
                 "leaves out of sampled=, or give fixed="
             )
 
@@ -207,21 +219,25 @@ def checked_rows(data: Data) -> Any:
 def _roles(
     params: PyTree, named: list[tuple[str, Any]], sampled: Filter | None, fixed: Filter | None
 ) -> dict[str, str]:
-    """Return what is done with each leaf."""
+    """Return what is done with each leaf, by its name: "sampled", "trained" or "fixed".
+
+    Raises:
+        TypeError: a leaf that is not fixed holds no floating-point numbers.
+        ValueError: no leaf is sampled.
+    """
     is_fixed = chosen("fixed", fixed, named)
     is_sampled = [True] * len(named) if sampled is None else chosen("sampled", sampled, named)
     roles = {}
-    for (name, leaf), is_out, is_in in zip(named, is_fixed, is_sampled, strict=True):
-        is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
-        if is_out or is_state(name, params):
+    for (name, leaf), fix, sample in zip(named, is_fixed, is_sampled, strict=True):
+        if fix or is_state(name, params):
             roles[name] = "fixed"
-        elif not is_float:
+        elif not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise TypeError(
                 "params must have floating-point leaves, apart from those that are fixed; "
                 f"{name!r} is {checks.describe(leaf)}: give fixed={name!r}"
             )
         else:
-            roles[name] = "sampled" if is_in else "trained"
+            roles[name] = "sampled" if sample else "trained"
     if "sampled" not in roles.values():
         raise ValueError(
             f"sampled must leave one leaf to sample of {shown([name for name, _ in named])}; all "
@@ -256,16 +272,22 @@ def takes_key(name: str, function: Callable[..., Any]) -> bool:
 
 
 def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows: Data) -> Any:
-    """Check what the network returns for one row, and return its shape and dtype."""
+    """Return the shape and dtype of the network's output for one row.
+
+    Raises:
+        ValueError: the network fails on a row, returns something else than an array, or not the
+            same for the same arguments.
+    """
     row = checks.datum(rows)
     key = (jax.eval_shape(lambda: jax.random.key(0)),) if keyed else ()
     arguments = checks.shapes(params), row["x"], *key
 
-    def called(*arguments: Any) -> Any:
+    # A new function, because `check_same` remembers functions, and not for which shapes.
+    def apply_once(*arguments: Any) -> Any:
         return apply(*arguments)
 
     try:
-        output = jax.eval_shape(called, *arguments)
+        output = jax.eval_shape(apply_once, *arguments)
     except Exception as error:
         raise ValueError(
             "apply must return the network's output for one row of data['x'], without an axis of "
@@ -279,11 +301,11 @@ def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows
             "apply must return one floating-point array, the network's output for one row; it "
             f"returned {checks.describe(output)}{way}"
         )
-    tracing.check_same("apply", called, *arguments, key=_IN_TRAINING)
+    tracing.check_same("apply", apply_once, *arguments, key=_IN_TRAINING)
     return output
 
 
 def _hint(error: Exception) -> str:
-    """Return what to do about a network that failed in training mode; nothing else is known."""
+    """Return what to do about a network that failed in training mode; "" for another error."""
     signs = "ropout", "rng", "RNG", "mutable", "Cannot mutate", "batch_stats", "axis name"
     return f": {_IN_TRAINING}" if any(sign in str(error) for sign in signs) else ""

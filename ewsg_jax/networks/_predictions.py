@@ -66,9 +66,9 @@ class NetworkPredictions:
         first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), self.samples.finite_draws)
         center = self.model.predict(first, x, self._key).mean
         averages = self._over_draws(self._moments, (x, center))
-        off, square, variance = (averages.get(name) for name in ("off", "square", "variance"))
-        mean = None if off is None else np.asarray(center) + off
-        between = None if off is None else np.maximum(square - off**2, 0)
+        shift, square, variance = (averages.get(name) for name in ("shift", "square", "variance"))
+        mean = None if shift is None else np.asarray(center) + shift
+        between = None if shift is None else np.maximum(square - shift**2, 0)
         return NewObservations(
             mean=mean,
             sd=None if variance is None else np.sqrt(variance + between),
@@ -159,14 +159,15 @@ class NetworkPredictions:
     # Methods, not functions made in a call, so that each is compiled once.
 
     def _moments(self, position: PyTree, inputs: PyTree, key: Key | None = None) -> dict[str, Any]:
+        """Return what `predict` averages at one draw, as far as the likelihood knows it."""
         x, center = inputs
-        one = self.model.predict(position, x, key)
-        known: dict[str, Any] = {"probabilities": one.probabilities}
-        if one.mean is not None:
-            known["off"] = one.mean - center
-            known["square"] = known["off"] ** 2
-            known["variance"] = None if one.sd is None else one.sd**2
-        return {name: value for name, value in known.items() if value is not None}
+        prediction = self.model.predict(position, x, key)
+        moments: dict[str, Any] = {"probabilities": prediction.probabilities}
+        if prediction.mean is not None:
+            moments["shift"] = prediction.mean - center
+            moments["square"] = moments["shift"] ** 2
+            moments["variance"] = None if prediction.sd is None else prediction.sd**2
+        return {name: value for name, value in moments.items() if value is not None}
 
     def _observations(self, position: PyTree, x: PyTree, key: Key) -> Any:
         # Some thousand in all: their quantiles have an error of some percent of an sd.
@@ -188,15 +189,14 @@ class NetworkPredictions:
 
     def _check(self, x: PyTree) -> None:
         """Check inputs against those of the data, as far as these are known."""
-        expected = self.row
-        if expected is None:
+        if self.row is None:
             checks.arrays("x", x)
             return
-        got = jax.tree.map(lambda leaf: np.shape(leaf)[1:], x)
-        wanted = jax.tree.map(lambda leaf: leaf.shape, expected)
-        if jax.tree.structure(x) != jax.tree.structure(expected) or got != wanted:
+        shapes = jax.tree.map(lambda leaf: np.shape(leaf)[1:], x)
+        expected = jax.tree.map(lambda leaf: leaf.shape, self.row)
+        if jax.tree.structure(x) != jax.tree.structure(self.row) or shapes != expected:
             raise ValueError(
-                f"x must be like data['x'], a leading axis of rows and then {wanted}; got "
+                f"x must be like data['x'], a leading axis of rows and then {expected}; got "
                 f"{checks.listed('x', x)}"
             )
 

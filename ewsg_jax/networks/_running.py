@@ -11,7 +11,7 @@ from ewsg_jax.networks._model import NetworkModel, NetworkPrediction
 from ewsg_jax.run.moments import MomentPlan, Moments, moments
 
 
-class _Summands(NamedTuple):
+class _Averaged(NamedTuple):
     """What is averaged: means, squared standard deviations and class probabilities of one draw."""
 
     mean: Array | None
@@ -19,16 +19,16 @@ class _Summands(NamedTuple):
     probabilities: Array | None
 
 
-class _Running:
-    """The function of a position whose running moments are kept."""
+class _PredictionsAt:
+    """The function of a position whose running moments are kept: predictions at some inputs."""
 
     def __init__(self, model: NetworkModel, x: PyTree) -> None:
         self.model, self.x = model, x
 
-    def __call__(self, position: Position) -> _Summands:
+    def __call__(self, position: Position) -> _Averaged:
         """Return what one draw says of the inputs."""
         mean, sd, probabilities = self.model.predict(position, self.x)
-        return _Summands(mean, None if sd is None else sd**2, probabilities)
+        return _Averaged(mean, None if sd is None else sd**2, probabilities)
 
 
 def running_predictive(
@@ -75,21 +75,21 @@ def running_predictive(
             "model must be of a network without a key to be averaged along a run; got one that "
             "takes a key: keep its draws and give samples.predict a key"
         )
-    known = model.likelihood
-    if known.mean is None and known.probabilities is None:
+    likelihood = model.likelihood
+    if likelihood.mean is None and likelihood.probabilities is None:
         raise ValueError(
             "likelihood must say a mean or class probabilities, which are averaged; got "
-            f"{known.name}: give networks.Likelihood(log_density, mean=…)"
+            f"{likelihood.name}: give networks.Likelihood(log_density, mean=…)"
         )
-    running = _Running(model, checks.arrays("x", x))
+    predictions = _PredictionsAt(model, checks.arrays("x", x))
     try:
-        jax.eval_shape(running, model.position)
+        jax.eval_shape(predictions, model.position)
     except Exception as error:
         raise ValueError(
             f"x must be rows of inputs like data['x']; the network failed on them: "
             f"{checks.reason(error)} ({checks.listed('x', checks.shapes(x))})"
         ) from error
-    return moments(running, steps=steps)
+    return moments(predictions, steps=steps)
 
 
 def predictive_of(averages: Moments) -> NetworkPrediction:
@@ -127,7 +127,7 @@ def predictive_of(averages: Moments) -> NetworkPrediction:
         array([0.5])
     """
     checks.instance("averages", averages, Moments, "samples.moments of a run")
-    if not isinstance(averages.mean, _Summands) or averages.variance is None:
+    if not isinstance(averages.mean, _Averaged) or averages.variance is None:
         raise ValueError(
             "averages must be moments of networks.running_predictive(model, x); got others"
         )

@@ -17,7 +17,7 @@ from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.factors import LowRank
 from ewsg_jax.base.typing import P
-from ewsg_jax.networks._normal import NormalApproximation
+from ewsg_jax.networks._normal_approximation import NormalApproximation
 from ewsg_jax.run.samples import Samples
 from ewsg_jax.vectors.layout import Layout
 

@@ -27,33 +27,35 @@ def standardised(
         rows: the rows {"x": inputs, "y": observations}.
     """
     leaves, structure = jax.tree.flatten(rows["x"])
-    units = [_mean_and_sd(np.asarray(leaf)) for leaf in leaves]
+    means_and_sds = [_mean_and_sd(np.asarray(leaf)) for leaf in leaves]
 
-    def read(x: PyTree) -> PyTree:
-        pairs = zip(jax.tree.leaves(x), units, strict=True)
-        return structure.unflatten([_scaled(leaf, unit) for leaf, unit in pairs])
+    def scaled(x: PyTree) -> PyTree:
+        pairs = zip(jax.tree.leaves(x), means_and_sds, strict=True)
+        return structure.unflatten([_scaled(leaf, mean, sd) for leaf, (mean, sd) in pairs])
 
     def without_key(params: PyTree, x: PyTree) -> Any:
-        return apply(params, read(x))
+        return apply(params, scaled(x))
 
     def with_key(params: PyTree, x: PyTree, key: Any) -> Any:
-        return apply(params, read(x), key)
+        return apply(params, scaled(x), key)
 
+    # Labels and counts have no units.
     if normal_parts(likelihood) is not None:
         y = np.asarray(rows["y"])
         likelihood = in_units(likelihood, *_mean_and_sd(y), y.shape[1:])
     return with_key if takes_key else without_key, likelihood
 
 
-def _scaled(leaf: Array, unit: tuple[np.ndarray, np.ndarray]) -> Array:
+def _scaled(leaf: Array, mean: np.ndarray, sd: np.ndarray) -> Array:
+    """Return (x − m)/s of floating-point inputs, in their dtype; whole numbers stay."""
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
         return leaf
-    mean, sd = (jnp.asarray(x, leaf.dtype) for x in unit)
-    return (leaf - mean) / sd
+    return (leaf - jnp.asarray(mean, leaf.dtype)) / jnp.asarray(sd, leaf.dtype)
 
 
 def _mean_and_sd(leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and sd of each column of a table, or of all numbers of images or sequences.
+    """Return the mean and sd of each column of a table, shape (columns,), or of all numbers of
+    images or sequences, scalars; in float64.
 
     Numbers that are all alike have the sd 1.
     """

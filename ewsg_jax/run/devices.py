@@ -261,7 +261,7 @@ def start(
     positions: PyTree,
     shared_memory: bool,
 ) -> KernelState:
-    """Return the first states, as `chunks.start`; memory has a parts axis after the chains'."""
+    """Return the first states, as `compiled_loop.start`; memory has a parts axis after the chains'."""
     count, axes = keys.shape[0], chain_axes(shared_memory)
 
     # Seen from one device: its chains, its rows, and `psum` where parts meet.
@@ -282,7 +282,7 @@ def start(
 
 
 def loop_of(devices: Devices, layout: ProgramLayout) -> Callable[..., Call]:
-    """Return the loop over several devices, as `chunks.loop_of` does for one."""
+    """Return the loop over several devices, as `compiled_loop.loop_of` does for one."""
     return functools.partial(advance_small if layout.small else advance, devices)
 
 
@@ -297,7 +297,7 @@ def _advance(
     *,
     kind: LoopKind,
 ) -> Call:
-    """Make steps of all chains, as `chunks.advance` does on one device."""
+    """Make steps of all chains, as `compiled_loop.advance` does on one device."""
     count, shared_memory = span.alive.shape[0], layout.shared_memory
     axes = _of_call(chain_axes(shared_memory), 1, 0)
 

@@ -28,11 +28,12 @@ def odd_size(assembly: Assembly, position: Position, rows: Data) -> list[Finding
     Args:
         assembly: the parts of the model.
         position: a position.
-        rows: rows of the data.
+        rows: the rows {"x": inputs, "y": observations}.
     """
     n = num_rows(rows)
+    # Some of the rows show a factor of n; all would take a Hessian of each.
     subset = take_rows(rows, evenly(n, 64))
-    squares, curvatures = map(jnp.asarray, _of_rows(assembly, position, subset))
+    squares, curvatures = map(jnp.asarray, _squares_and_curvatures(assembly, position, subset))
     if bool(jnp.all(curvatures < 0)):
         text = "likelihood is curved upwards on all rows, as the negative of a log density is"
         return [Finding("size", "note", text, "is it a loss? Give its negative")]
@@ -52,7 +53,9 @@ def odd_size(assembly: Assembly, position: Position, rows: Data) -> list[Finding
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _of_rows(assembly: Assembly, position: Position, rows: Data) -> tuple[Array, Array]:
+def _squares_and_curvatures(
+    assembly: Assembly, position: Position, rows: Data
+) -> tuple[Array, Array]:
     """Return ‖∇l‖² and −tr ∇²l by the output of each row, shape (b,)."""
 
     def of_row(row: Data) -> tuple[Array, Array]:
