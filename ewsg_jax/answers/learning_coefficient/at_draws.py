@@ -21,11 +21,13 @@ from ewsg_jax.rows._view import gather, num_rows, sum_over_rows, view
 class LossChanges:
     """L(w) − L(w*), the mean over rows of several data sets, at both positions of a pair.
 
+    Called as `(pair, (w*, data by name), key)`; returns arrays (2,) by name, at h and at h/2.
+
     Rows are compared one by one and summed afterwards: in float32 the sum over many rows has not
     the digits for the difference of two of them.
 
     Attributes:
-        posterior: whose likelihood it is.
+        posterior: the posterior whose likelihood it is.
         batch_size: rows drawn for each draw, the same for w and w*; None: all rows.
     """
 
@@ -35,19 +37,19 @@ class LossChanges:
     def __call__(self, pair: tuple[Position, Position], inputs: PyTree, key: Key) -> PyTree:
         center, tables = inputs
         return {
-            name: jnp.stack([self._change(place, center, data, key) for place in pair])
+            name: jnp.stack([self._change(position, center, data, key) for position in pair])
             for name, data in tables.items()
         }
 
-    def _change(self, place: Position, center: Position, data: Data, key: Key) -> Array:
+    def _change(self, position: Position, center: Position, data: Data, key: Key) -> Array:
         n = num_rows(data)
         if self.batch_size is not None and self.batch_size < n:
             data = gather(data, view(data).draw(key, self.batch_size)).rows
             n = self.batch_size
 
         def change(rows: Data) -> Array:
-            here, before = (self.posterior.log_likelihoods(w, rows) for w in (place, center))
-            return jnp.sum(before - here)
+            here, at_center = (self.posterior.log_likelihoods(w, rows) for w in (position, center))
+            return jnp.sum(at_center - here)
 
         return sum_over_rows(change, data) / n
 
@@ -55,6 +57,9 @@ class LossChanges:
 @dataclass(frozen=True)
 class Stiffness:
     """The largest curvature of nL at the first position of a pair, and the noise of one row.
+
+    Called as `(pair, (w*, data), key)`; returns scalars by the names "curvature" and "noise", the
+    trace of the covariance over rows of ∇lᵢ(w) − ∇lᵢ(w*).
 
     Attributes:
         posterior: the likelihood.
@@ -67,38 +72,49 @@ class Stiffness:
     noise_rows: int
 
     def __call__(self, pair: tuple[Position, Position], inputs: PyTree, key: Key) -> PyTree:
-        place, (center, data) = pair[0], inputs
-        start, rows_key = jax.random.split(key)
+        position, (center, data) = pair[0], inputs
+        start_key, rows_key = jax.random.split(key)
         noise = jnp.float32(0)
         if self.noise_rows:
             rows = gather(data, view(data).draw(rows_key, self.noise_rows)).rows
-            here, before = (self.posterior.flat_row_gradients(w, rows) for w in (place, center))
-            noise = jnp.sum(jnp.var(here - before, axis=0, ddof=1))
-        curvature, _ = largest_curvature(self.posterior, place, data, self.scale, start)
+            here, at_center = (
+                self.posterior.flat_row_gradients(w, rows) for w in (position, center)
+            )
+            noise = jnp.sum(jnp.var(here - at_center, axis=0, ddof=1))
+        curvature, _ = largest_curvature(self.posterior, position, data, self.scale, start_key)
         return {"curvature": curvature, "noise": noise}
 
 
 def largest_curvature(
-    posterior: Posterior, place: Position, data: Data, scale: float, key: Key
+    posterior: Posterior, position: Position, data: Data, scale: float, key: Key
 ) -> tuple[Array, Position]:
-    """Return the curvature of nL that is largest without its sign, and its direction of length 1.
+    """Return the curvature of nL that is largest without its sign, with its sign, and its direction
+    of length 1.
 
     Power iteration, by products of the Hessian with vectors.
+
+    Args:
+        posterior: the posterior whose likelihood it is.
+        position: where.
+        data: some rows.
+        scale: how many of the n rows each of these stands for.
+        key: a typed PRNG key, of the first direction.
     """
 
     def gradient(w: Position) -> Position:
-        of_rows = posterior.likelihood_gradient(w, data, widened=True)
-        return jax.tree.map(lambda x: scale * x, of_rows)
+        over_rows = posterior.likelihood_gradient(w, data, widened=True)
+        return jax.tree.map(lambda x: scale * x, over_rows)
 
     def product(carry: tuple[Position, Array], _: Any) -> tuple[Any, None]:
         v, _ = carry
-        image = jax.jvp(gradient, (place,), (v,))[1]
+        image = jax.jvp(gradient, (position,), (v,))[1]
         products = jax.tree.map(lambda a, b: jnp.vdot(a, b).astype(jnp.float32), v, image)
         along = jnp.sum(jnp.stack(jax.tree.leaves(products)))
         size = jnp.sqrt(pytrees.squared_norm(image))
         return (jax.tree.map(lambda x: x / size, image), along), None
 
-    leaves, structure = jax.tree.flatten(place)
+    # A direction at random, of length 1.
+    leaves, structure = jax.tree.flatten(position)
     keys = jax.random.split(key, len(leaves))
     drawn = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
     start = jax.tree.unflatten(structure, drawn)
@@ -111,7 +127,7 @@ def largest_curvature(
 
 @dataclass(frozen=True)
 class AtWeights:
-    """The curvature at w*, and the mean square of rows' gradients along its direction.
+    """The largest curvature of nL at w*, and the mean square of row gradients in its direction.
 
     Attributes:
         posterior: the likelihood.
@@ -147,5 +163,9 @@ def gradient_length(posterior: Posterior, center: Position, data: Data) -> Array
 
 
 def noise_rows(size: int) -> int:
-    """Return of how many rows gradients of `size` numbers are held at once, 4 to 64."""
+    """Return the number of rows whose gradients show their noise: 4 to 64 by memory.
+
+    Args:
+        size: d, the numbers of a gradient.
+    """
     return max(4, min(64, limits.NUMBERS_AT_ONCE // size))

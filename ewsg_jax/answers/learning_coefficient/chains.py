@@ -28,10 +28,10 @@ from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 @dataclass(frozen=True)
 class CoefficientRequest:
-    """What is asked, checked.
+    """The arguments of `learning_coefficient`, checked, and what chains are run by.
 
     Attributes:
-        key: for the chains, at each setting another one.
+        key: the key of all chains; those of each setting fold its number into it.
         target: what is sampled.
         data: all n rows.
         observables: other data, by name.
@@ -43,11 +43,12 @@ class CoefficientRequest:
         seconds: the most seconds; None for no bound.
         step_size: h of the caller; None to find it.
         batch_size: b of the caller; None to find it.
-        progress: whether to show it.
-        thin: steps of h from one draw to the next: losses cost less than a tenth of the steps.
+        progress: whether progress is shown.
+        thin: steps of h from one draw to the next, so many that losses cost less than a tenth of
+            the steps.
         draws_per_call: draws of each chain in a call of `sample`, which takes some milliseconds.
-        used_share: the part of the draws that counts, the last ones: chains begin at w*, which
-            no draw is like.
+        used_share: the part of the draws that counts, the last ones: chains begin at w*, which is
+            no typical draw.
     """
 
     key: Key
@@ -79,7 +80,7 @@ class CoefficientRequest:
 
 
 class Setting(NamedTuple):
-    """With what chains are run: h, and b, which is n for full gradients."""
+    """With what chains are run: the step h, and the batch size b, n for full gradients."""
 
     step_size: float
     batch_size: int
@@ -111,13 +112,15 @@ class PairedChains:
 
     Attributes:
         setting: h and b.
-        changes: L(w) − L(w*) of each data set by name, arrays (chain, draw, 2), at h and at h/2.
+        order: the order in h of the bias: 2 with full gradients, 1 with batches.
+        changes: L(w) − L(w*), arrays (chain, draw, 2), at h and at h/2: of the data by the name "",
+            which no observable has, and of each observable by its name.
         num_steps: steps of h so far.
         data_passes: passes over the data of each pair so far.
         curvature: the largest curvature of nL that was met.
         noise: the mean over draws of the trace of the covariance of one row's gradient.
-        lost: whether a chain diverged.
-        interrupted: whether the last call was.
+        diverged: whether a chain diverged.
+        interrupted: whether the last call was interrupted.
     """
 
     def __init__(self, request: CoefficientRequest, setting: Setting, number: int) -> None:
@@ -129,7 +132,7 @@ class PairedChains:
         self._parts: list[dict[str, np.ndarray]] = []
         self._noises: list[np.ndarray] = []
         self.num_steps, self.data_passes, self.curvature = 0, 0.0, -np.inf
-        self.lost = self.interrupted = False
+        self.diverged = self.interrupted = False
 
     @property
     def noise(self) -> float:
@@ -141,7 +144,12 @@ class PairedChains:
         return {name: np.concatenate([part[name] for part in self._parts], 1) for name in names}
 
     def advance(self, num_draws: int, seconds: float | None) -> None:
-        """Make about `num_draws` more draws, and look at the last ones for curvature and noise."""
+        """Make about `num_draws` more draws, and measure curvature and noise at the last ones.
+
+        Args:
+            num_draws: draws of each chain.
+            seconds: the most seconds; None for no bound.
+        """
         began, samples = time.perf_counter(), None
         # All calls are of one length: one program serves them.
         for _ in range(max(1, num_draws // self.draws_at_once)):
@@ -149,12 +157,13 @@ class PairedChains:
             if samples is not None and left is not None and left <= 0:
                 break
             samples = self._run(self.draws_at_once, left)
-            if samples is None or self.lost or self.interrupted:
+            if samples is None or self.diverged or self.interrupted:
                 return
         if samples is not None:
-            self._look(samples, self._request)
+            self._measure(samples, self._request)
 
     def _run(self, num_draws: int, seconds: float | None) -> Samples | None:
+        """Make draws by one call of `sample`, and keep their losses; None if there are none."""
         request, start = self._request, self._request.target.center
         options = {"thin": request.thin, "progress": False, "check_data": False, "seconds": seconds}
         if self._state is None:
@@ -162,7 +171,7 @@ class PairedChains:
         else:
             options |= {"state": self._state}
         with warnings.catch_warnings():
-            # A step that is too large is values out, and made smaller.
+            # A step that is too large shows in `is_finite`, and is made smaller.
             warnings.filterwarnings("ignore", ".*diverge.*", RuntimeWarning)
             samples = sample(
                 self._key,
@@ -175,82 +184,90 @@ class PairedChains:
         self._state, self.interrupted = samples.state, samples.interrupted
         self.num_steps += samples.num_steps
         self.data_passes += samples.data_passes
-        self.lost = not samples.is_finite.all()
-        if self.lost or not samples.num_draws:
+        self.diverged = not samples.is_finite.all()
+        if self.diverged or not samples.num_draws:
             return None
-        of = LossChanges(request.target.posterior, self._loss_rows())
+        losses = LossChanges(request.target.posterior, self._loss_rows())
         inputs = request.target.center, {"": request.data} | request.observables
-        self._parts.append(self._at(samples, of, inputs))
-        self.lost = not all(np.isfinite(x).all() for x in self._parts[-1].values())
+        self._parts.append(self._at_draws(samples, losses, inputs))
+        self.diverged = not all(np.isfinite(x).all() for x in self._parts[-1].values())
         return samples
 
-    def _look(self, samples: Samples, request: CoefficientRequest) -> None:
-        """Look at some of the draws for the largest curvature, and for the noise of one row."""
+    def _measure(self, samples: Samples, request: CoefficientRequest) -> None:
+        """Measure the largest curvature, and the noise of one row, at some of the draws."""
         size, n = Layout.of(request.target.center).size, request.num_data
-        asked = request.batch_size is None and n > CHUNK_SIZE
+        # The noise chooses the batch size, unless the caller did or all rows are one batch.
+        with_noise = request.batch_size is None and n > CHUNK_SIZE
         count = min(n, CHUNK_SIZE)
         rows = take_rows(request.data, evenly(n, count)) if count < n else request.data
-        of = Stiffness(request.target.posterior, n / count, noise_rows(size) if asked else 0)
+        num_noise_rows = noise_rows(size) if with_noise else 0
+        stiffness = Stiffness(request.target.posterior, n / count, num_noise_rows)
         sparse = replace(
             samples,
             draws=jax.tree.map(lambda x: np.asarray(x)[:, evenly(x.shape[1], 4)], samples.draws),
         )
-        values = self._at(sparse, of, (request.target.center, rows))
+        values = self._at_draws(sparse, stiffness, (request.target.center, rows))
         self.curvature = max(self.curvature, float(values["curvature"].max()))
-        self.lost |= not np.isfinite(values["curvature"]).all()
-        if asked:
+        self.diverged |= not np.isfinite(values["curvature"]).all()
+        if with_noise:
             self._noises.append(values["noise"])
 
-    def _at(self, samples: Samples, function: Any, inputs: PyTree) -> dict[str, np.ndarray]:
+    def _at_draws(self, samples: Samples, function: Any, inputs: PyTree) -> dict[str, np.ndarray]:
+        """Return the values of a function at each draw, by name, leading axes (chain, draw)."""
         key = jax.random.fold_in(self._key, self.num_steps)
         values = samples.predict(function, inputs, key=key, keep_draws=True)
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
     @functools.cached_property
     def draws_at_once(self) -> int:
-        """Draws of each chain in one call of `sample`, as many as memory is given for."""
+        """Draws of each chain in one call of `sample`: as many as are asked for and fit memory."""
         numbers = 2 * self._request.num_chains * Layout.of(self._request.target.center).size
         return max(1, min(self._request.draws_per_call, 4 * limits.NUMBERS_AT_ONCE // numbers))
 
     def _loss_rows(self) -> int | None:
-        """Rows of which losses are computed: all with full gradients, else as the steps take."""
+        """Rows that a loss is computed on: as many as the steps between two draws take, None for
+        all.
+        """
         rows = self.setting.batch_size * self._request.thin
         return None if rows >= self._request.num_data else rows
 
-    def in_units(self, changes: np.ndarray) -> np.ndarray:
-        """Return n β times changes of a mean loss."""
+    def coefficients(self, changes: np.ndarray) -> np.ndarray:
+        """Return nβ times changes of a mean loss, whose mean is λ̂."""
         return changes * self._request.num_data / self._request.temperature
 
     def estimate(self) -> CoefficientEstimate:
         """Return λ̂, its bias and errors from the draws that count."""
-        coefficient = self.in_units(self.changes[""])
-        used = coefficient[:, -max(1, int(self._request.used_share * coefficient.shape[1])) :]
-        fine, apart = used[..., 1], used[..., 0] - used[..., 1]
+        draws = self.coefficients(self.changes[""])
+        used = draws[:, -max(1, int(self._request.used_share * draws.shape[1])) :]
+        # A bias c hᵖ is (2ᵖ − 1) c (h/2)ᵖ larger at h than at h/2, whose bias is c (h/2)ᵖ.
+        at_half, difference = used[..., 1], used[..., 0] - used[..., 1]
         weight = 1 / (2**self.order - 1)
         # What the bias may be beyond its leading order, as in `halve`.
-        remainder = (weight - 1 / (2 ** (self.order + 1) - 1)) * apart.mean()
+        remainder = (weight - 1 / (2 ** (self.order + 1) - 1)) * difference.mean()
+        corrected = at_half - weight * difference
         return CoefficientEstimate(
-            value=float(fine.mean()),
-            error=error_of_mean(fine),
-            bias=float(weight * apart.mean()),
-            bias_error=weight * error_of_mean(apart),
-            corrected_error=float(np.hypot(error_of_mean(fine - weight * apart), remainder)),
-            rhat=float(rhat(fine[..., None])[0]),
+            value=float(at_half.mean()),
+            error=error_of_mean(at_half),
+            bias=float(weight * difference.mean()),
+            bias_error=weight * error_of_mean(difference),
+            corrected_error=float(np.hypot(error_of_mean(corrected), remainder)),
+            rhat=float(rhat(at_half[..., None])[0]),
         )
 
 
 def error_of_mean(draws: np.ndarray) -> float:
     """Return a standard error of the mean of draws (chain, draw), two of which cover 95 %.
 
-    The larger one of that of effective draws and that of chains, widened as Student's distribution
-    is wider than a normal one for so few chains.
+    It is the larger of two: by the number of effective draws, and by how the chains' means differ.
+    The latter is widened, for few chains, by how much wider Student's distribution is than a normal
+    one.
     """
     within = float(mcse(draws[..., None])[0])
     if len(draws) < 2:
         return within
     between = draws.mean(1).std(ddof=1) / len(draws) ** 0.5
-    wider = student_quantile(len(draws) - 1, 0.975) / normal_quantile(0.975)
-    return float(np.fmax(within, between * wider))
+    widening = student_quantile(len(draws) - 1, 0.975) / normal_quantile(0.975)
+    return float(np.fmax(within, between * widening))
 
 
 def kernel_of(request: CoefficientRequest, setting: Setting) -> Kernel:

@@ -138,6 +138,7 @@ def learning_coefficient(
         )
     if checks.boolean("check_data", check_data):
         checks.finite("data", data)
+    # Numbers as Python's floats, of which programs are made.
     localization = _positive("localization", localization)
     temperature = float(np.log(n)) if temperature is None else _positive("temperature", temperature)
     seconds = None if seconds is None else _positive("seconds", seconds)
@@ -172,6 +173,7 @@ def learning_coefficient(
 
 
 def _positive(name: str, value: float) -> float:
+    """Return a positive number as a float."""
     checks.positive(name, value)
     return float(value)
 
@@ -199,7 +201,11 @@ def _posterior(
 def _observables(
     target: LocalTarget, data: Data, observables: Mapping[str, Data] | None, check_data: bool
 ) -> dict[str, Data]:
-    """Check the other data and return them."""
+    """Return the other data by name, checked, as arrays of JAX.
+
+    Raises:
+        TypeError, ValueError: they are no data by name, or a row is not like one of `data`.
+    """
     if observables is None:
         return {}
     if not isinstance(observables, Mapping) or not all(isinstance(x, str) for x in observables):
@@ -220,6 +226,7 @@ def _observables(
                 checks.shapes(jax.tree.map(lambda x: x[:1], data)),
             )
         except (TypeError, ValueError) as error:
+            # The checks speak of `data`.
             text = str(error).replace("data must be", f"observables[{name!r}] must be", 1)
             text = text.replace(" data[", f" observables[{name!r}][")
             raise type(error)(text) from None
@@ -236,7 +243,8 @@ def _at_weights(request: CoefficientRequest) -> tuple[float, list[Finding]]:
     Raises:
         ValueError: the likelihood is not finite at w*, or has a minimum there.
     """
-    posterior, center, prior = request.target
+    posterior, center, prior_curvature = request.target
+    # The curvature of some rows stands for that of all; the gradient is of all.
     n = request.num_data
     count = min(n, CHUNK_SIZE)
     rows = take_rows(request.data, evenly(n, count)) if count < n else request.data
@@ -250,27 +258,29 @@ def _at_weights(request: CoefficientRequest) -> tuple[float, list[Finding]]:
             "log_likelihood must have finite derivatives at weights; its gradient there has the "
             f"length {gradient:.3g}, its largest curvature is {curvature:.3g}"
         )
-    # Rounding does not lead beyond the prior.
-    if curvature < -prior:
+    # Rounding alone does not make it more negative than the prior's curvature.
+    if curvature < -prior_curvature:
         raise ValueError(
             "log_likelihood must have a maximum at weights; along its steepest direction it has a "
             f"minimum there (curvature {-curvature:.3g}), as a loss has: return the log density of "
             "a row, −loss and not the loss"
         )
     findings = []
-    if curvature > prior and (fall := gradient**2 / (2 * curvature) / request.temperature) > 1:
+    # A step of gradient descent, 1/curvature long, lowers nL by about ‖∇nL‖²/(2·curvature).
+    is_curved = curvature > prior_curvature
+    if is_curved and (decrease := gradient**2 / (2 * curvature) / request.temperature) > 1:
         findings.append(
             Finding(
                 "mode",
                 "doubt",
                 "weights are not at a minimum of the loss: one step of gradient descent lowers "
-                f"nβ L by some {fall:.2g}, which λ̂ lacks",
+                f"nβ L by some {decrease:.2g}, which λ̂ lacks",
                 "train longer, with a smaller learning rate or without weight decay, or take a "
                 "larger localization",
             )
         )
-    # Bartlett's second identity in that direction: a mean over rows has 1/n of it.
-    ratio = n * squared_gradient / curvature if curvature > prior / 100 else np.nan
+    # By Bartlett's second identity in that direction it is about 1, for a mean over rows 1/n.
+    ratio = n * squared_gradient / curvature if curvature > prior_curvature / 100 else np.nan
     if n >= 100 and 1 / 4 < n * ratio < 4:
         findings.append(
             Finding(
@@ -296,26 +306,28 @@ def _result(
     chains, estimate = outcome.chains, outcome.estimate
     if estimate is None:
         takes = "num_steps and seconds must be enough for some draws"
-        if chains.lost and request.step_size is not None:
+        if chains.diverged and request.step_size is not None:
             takes = "step_size must be so small that chains stay finite"
         raise ValueError(
             f"{takes}; with a step of {chains.setting.step_size:.2g} there is none: "
             f"{outcome.reason}"
         )
+    # Losses at the draws of step h/2 that count.
     at_weights = _losses_at_weights(request)
     changes = chains.changes
     count = max(1, int(request.used_share * changes[""].shape[1]))
     used = {name or "data": x[:, -count:, 1] for name, x in changes.items()}
+    # The bias is known if chains agree and none is missing.
     unknown = ""
     if not estimate.rhat <= CONVERGED:
         unknown = (
             f"chains do not agree (R-hat of the loss {rhat_in_words(estimate.rhat, 2)}), so that "
             "neither the value nor its bias is known; take more num_steps or a larger localization"
         )
-    elif chains.lost:
+    elif chains.diverged:
         unknown = "a chain diverged, so that others may lack what it met; take a smaller step_size"
-    of_bias = estimate.bias, estimate.bias_error, estimate.corrected_error
-    bias, bias_error, corrected_error = (np.nan,) * 3 if unknown else of_bias
+    measured = estimate.bias, estimate.bias_error, estimate.corrected_error
+    bias, bias_error, corrected_error = (np.nan,) * 3 if unknown else measured
     findings = findings + _run_findings(request, chains, estimate, unknown)
     return LearningCoefficient(
         value=estimate.value,
@@ -324,7 +336,7 @@ def _result(
         bias_error=bias_error,
         corrected_error=corrected_error,
         bias_unknown=unknown,
-        draws=chains.in_units(used["data"]),
+        draws=chains.coefficients(used["data"]),
         losses={name: x + at_weights[name] for name, x in used.items()},
         losses_at_weights=at_weights,
         num_parameters=Layout.of(request.target.center).size,
@@ -346,7 +358,7 @@ def _result(
 def _run_findings(
     request: CoefficientRequest, chains: PairedChains, estimate: CoefficientEstimate, unknown: str
 ) -> list[Finding]:
-    """Return what draws show to be wrong."""
+    """Return what draws show to be wrong; `unknown` says why the bias is not known, "" if it is."""
     findings = []
     if estimate.value < -2 * estimate.error:
         text = (

@@ -125,11 +125,11 @@ class LearningCoefficient:
         figure = pictures.blank(9.0, 3.6, path)
         traces, running = figure.subplots(1, 2)
         number = np.arange(1, self.draws.shape[1] + 1)
-        of_chains = np.cumsum(self.draws, axis=1) / number
+        running_means = np.cumsum(self.draws, axis=1) / number
         traces.plot(number, self.draws.T, linewidth=0.5)
         traces.set_ylabel("nβ(L(w) − L(w*))")
-        running.plot(number, of_chains.T, linewidth=0.6, color="0.6")
-        running.plot(number, of_chains.mean(0), color="C0")
+        running.plot(number, running_means.T, linewidth=0.6, color="0.6")
+        running.plot(number, running_means.mean(0), color="C0")
         running.axhspan(
             self.value - 2 * self.error, self.value + 2 * self.error, color="C0", alpha=0.2
         )

@@ -23,7 +23,7 @@ class SearchOutcome:
     """How a run ended.
 
     Attributes:
-        chains: the chains of the last setting; in the end of the last one that has an estimate.
+        chains: the chains of the last setting; once ended, of the last one that has an estimate.
         estimate: what they say; None if no chain has draws.
         num_steps: steps of h of each chain, all settings together.
         data_passes: passes over the data of each pair, all settings together.
@@ -55,18 +55,20 @@ class SearchOutcome:
 def run(request: CoefficientRequest, curvature: float) -> SearchOutcome:
     """Return the outcome of a run that begins with the step of this curvature."""
     began = time.perf_counter()
-    setting = Setting(_step(request, curvature), _first_batch(request))
+    setting = Setting(_step(request, curvature), _first_batch_size(request))
     outcome = SearchOutcome(PairedChains(request, setting, 0))
     with Clock(request.progress) as clock:
         try:
             for number in range(1, 1_000):
                 clock.says(f"learning coefficient: {_in_words(outcome)}")
-                if not (reason := _over(request, outcome, began)):
-                    _grow(request, outcome, began)
+                # More draws of the present setting, if there are steps and seconds left.
+                if not (reason := _why_over(request, outcome, began)):
+                    _extend(request, outcome, began)
                     if outcome.chains.interrupted:
                         raise KeyboardInterrupt
-                setting = _better(request, outcome)
-                if not reason and outcome.chains.lost and setting == outcome.chains.setting:
+                # The end, or new chains at a setting that the draws ask for.
+                setting = _next_setting(request, outcome)
+                if not reason and outcome.chains.diverged and setting == outcome.chains.setting:
                     reason = "a chain diverged"
                 if reason or _is_done(request, outcome):
                     outcome.reason = reason
@@ -80,7 +82,7 @@ def run(request: CoefficientRequest, curvature: float) -> SearchOutcome:
     return outcome.ended()
 
 
-def _over(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> str:
+def _why_over(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> str:
     """Return why the run is over, empty if it is not."""
     if request.seconds is not None and time.perf_counter() - began >= request.seconds:
         return f"{request.seconds:g} seconds are over"
@@ -89,7 +91,7 @@ def _over(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> 
     return ""
 
 
-def _grow(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> None:
+def _extend(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> None:
     """Make half as many draws again."""
     chains = outcome.chains
     steps, passes = chains.num_steps, chains.data_passes
@@ -102,21 +104,22 @@ def _grow(request: CoefficientRequest, outcome: SearchOutcome, began: float) -> 
     finally:
         outcome.num_steps += chains.num_steps - steps
         outcome.data_passes += chains.data_passes - passes
-    if not chains.lost and chains.changes and chains.changes[""].shape[1] >= 4:
+    if not chains.diverged and chains.changes and chains.changes[""].shape[1] >= 4:
         outcome.estimate = chains.estimate()
 
 
 def _is_done(request: CoefficientRequest, outcome: SearchOutcome) -> bool:
     """Return whether the error is within tolerance, and the bias too or not known any better."""
     estimate, setting = outcome.estimate, outcome.chains.setting
-    if estimate is None or outcome.chains.lost or _better(request, outcome) != setting:
+    if estimate is None or outcome.chains.diverged or _next_setting(request, outcome) != setting:
         return False
-    # As many draws for R-hat to say something.
+    # R-hat of fewer draws says little.
     enough = outcome.chains.changes[""].shape[1] >= 3 * request.draws_per_call
-    return enough and estimate.rhat < 1.05 and estimate.error <= _allowed(request, estimate)
+    return enough and estimate.rhat < 1.05 and estimate.error <= _allowed_error(request, estimate)
 
 
-def _allowed(request: CoefficientRequest, estimate: CoefficientEstimate) -> float:
+def _allowed_error(request: CoefficientRequest, estimate: CoefficientEstimate) -> float:
+    """Return the tolerance in units of λ̂; for a value within its error of 0, of that error."""
     return request.tolerance * max(abs(estimate.value), estimate.error)
 
 
@@ -127,36 +130,44 @@ def _step(request: CoefficientRequest, curvature: float) -> float:
     return 0.8 / (max(curvature, 0.0) + request.target.strength) ** 0.5
 
 
-def _first_batch(request: CoefficientRequest) -> int:
+def _first_batch_size(request: CoefficientRequest) -> int:
+    """Return b of the first chains: the caller's, all rows if they are one chunk, or some."""
     n = request.num_data
     if request.batch_size is not None:
         return min(request.batch_size, n)
     return n if n <= CHUNK_SIZE else CHUNK_SIZE // 4
 
 
-def _better(request: CoefficientRequest, outcome: SearchOutcome) -> Setting:
-    """Return the setting that draws so far ask for: the same one if it will do."""
+def _next_setting(request: CoefficientRequest, outcome: SearchOutcome) -> Setting:
+    """Return the setting for the next draws: that of the chains, unless the draws so far show that
+    it will not do.
+    """
     chains, estimate = outcome.chains, outcome.estimate
     step, batch = chains.setting
+    # A smaller step, if draws have more curvature than the step allows.
     if request.step_size is None:
         needed = _step(request, chains.curvature)
         # Where steps are unstable, draws are not where the target is.
-        if chains.lost or needed < 0.4 * step:
+        if chains.diverged or needed < 0.4 * step:
             return Setting(step / 2, batch)
         if needed < 0.6 * step:
             return Setting(needed, batch)
+    # A larger batch, if the noise at draws adds more than the tolerance.
     if request.batch_size is None and chains.noise and estimate is not None:
-        wanted = _batch(request, chains, estimate)
-        if wanted > 1.5 * batch:
-            return Setting(step, wanted)
+        needed_batch = _needed_batch_size(request, chains, estimate)
+        if needed_batch > 1.5 * batch:
+            return Setting(step, needed_batch)
+    # Half of the step, if its bias is known to be beyond the tolerance.
     if estimate is not None and request.step_size is None:
-        allowed = max(_allowed(request, estimate), 2 * estimate.bias_error)
-        if abs(estimate.bias) > allowed and outcome.estimate is not None:
+        allowed = max(_allowed_error(request, estimate), 2 * estimate.bias_error)
+        if abs(estimate.bias) > allowed:
             return Setting(step / 2, batch)
     return chains.setting
 
 
-def _batch(request: CoefficientRequest, chains: PairedChains, estimate: CoefficientEstimate) -> int:
+def _needed_batch_size(
+    request: CoefficientRequest, chains: PairedChains, estimate: CoefficientEstimate
+) -> int:
     """Return the rows of a batch whose noise adds the tolerance to λ̂, n if all are cheaper.
 
     A noise of covariance C in the gradient of V adds h C/(2γT) to the temperature of each
@@ -165,12 +176,13 @@ def _batch(request: CoefficientRequest, chains: PairedChains, estimate: Coeffici
     """
     n, h = request.num_data, chains.setting.step_size
     added_temperature = h / 2 * n**2 * chains.noise / (4 * request.friction * request.temperature)
-    batch = added_temperature / _allowed(request, estimate)
+    batch = added_temperature / _allowed_error(request, estimate)
     # A batch around w* takes two gradients of each row.
     return n if 2 * batch >= n else max(1, 2 ** round(batch).bit_length())
 
 
 def _in_words(outcome: SearchOutcome) -> str:
+    """Return how far a run is, for the line that shows progress."""
     if outcome.estimate is None:
         return f"a step of {outcome.chains.setting.step_size:.2g}"
     return f"{outcome.estimate.value:.3g} ± {outcome.estimate.error:.1g}"

@@ -109,7 +109,7 @@ def test_the_bias_of_half_the_step_is_that_of_its_order(order):
     values = 12.0 + 0.8 * np.array([0.5, 0.25]) ** order + noise
     pairs: Any = SimpleNamespace(
         changes={"": values},
-        in_units=lambda changes: changes,
+        coefficients=lambda changes: changes,
         order=order,
         _request=SimpleNamespace(used_share=0.5),
     )
@@ -126,7 +126,7 @@ def test_a_run_that_ends_after_a_new_step_keeps_the_draws_before(monkeypatch):
     """The steps are over when the bias asks for half the step: chains of that have no draws."""
 
     class OneEstimate:
-        lost = interrupted = False
+        diverged = interrupted = False
         curvature, noise, draws_at_once = -np.inf, 0.0, 40
 
         def __init__(self, request, setting, number):
