@@ -25,7 +25,7 @@ from ewsg_jax.answers.mode.start import Start
 from ewsg_jax.base import checks, limits, numeric, pytrees
 from ewsg_jax.base.factors import MOST_ASYMMETRY, LowRank
 from ewsg_jax.base.freshness import reads_now
-from ewsg_jax.base.typing import Array, Data, P, PyTree
+from ewsg_jax.base.typing import Array, Data, P
 from ewsg_jax.networks._normal_approximation import NormalApproximation
 from ewsg_jax.posterior.posterior import Posterior, check_posterior
 from ewsg_jax.rows._view import CHUNK_SIZE
@@ -58,8 +58,8 @@ def laplace(
         structure: `"low_rank"`, the directions in which the rows say most, the others as wide as
             the prior; `"diagonal"`, each number by its own curvature, as if the others were known;
             or `"dense"`, up to 1,000 numbers.
-        rank: of `"low_rank"`, the number of directions.
-        chunk_size: rows that a sum over all rows takes at once.
+        rank: of `"low_rank"`, the number of directions. Default 32.
+        chunk_size: rows that a sum over all rows takes at once. Default 4,096.
 
     Returns:
         The approximation; its `notes` have what it leaves out. Above 1,000 numbers `"low_rank"`
@@ -95,6 +95,8 @@ def laplace(
     checks.finite("data", data)
     data = jax.tree.map(jnp.asarray, data)
     posterior.check(position, data)
+
+    # V, its gradient and products with its Hessian, on the host in float64.
     potential = HostPotential(posterior, position, data, chunk_size, lazy=True)
     if structure == "dense" and not potential.is_dense:
         raise ValueError(
@@ -113,17 +115,17 @@ def laplace(
     if structure == "diagonal":
         covariance, notes = _by_diagonal(potential, point, prior, data)
     else:
-        dtype = jnp.result_type(jnp.float32, *pytrees.dtypes(position))
         covariance, notes = _by_directions(potential, point, prior, structure, rank)
-        # As factors: the matrix itself may lose its smallest eigenvalues to rounding in float32.
-        covariance = pytrees.placed(covariance, dtype)
+    # As factors: the matrix itself may lose its smallest eigenvalues to rounding in float32.
+    dtype = jnp.result_type(jnp.float32, *pytrees.dtypes(position))
+    covariance = pytrees.placed(covariance, dtype)
     return NormalApproximation((Start(position, covariance, width=1.0),), notes)
 
 
 def _by_diagonal(
     potential: HostPotential, point: Point, prior: np.ndarray, data: Data
-) -> tuple[PyTree, tuple[str, ...]]:
-    """Return the variance of each number by its own curvature, a pytree, and what it leaves out.
+) -> tuple[LowRank, tuple[str, ...]]:
+    """Return the covariance by each number's own curvature, float64, and what it leaves out.
 
     Args:
         potential: V.
@@ -137,8 +139,9 @@ def _by_diagonal(
         with potential.of.precision():
             diagonal = np.asarray(_diagonal(potential.of, point.flat, data), np.float64)
     likelihood = diagonal - prior
-    variances = potential.of.layout.tree(1 / (prior + np.maximum(likelihood, 0)))
-    return jax.device_put(variances), _negative(likelihood, potential.of.wide)
+    variances = 1 / (prior + np.maximum(likelihood, 0))
+    without_directions = LowRank(variances, np.zeros((len(variances), 0)), np.zeros(0))
+    return without_directions, _negative(likelihood, potential.of.wide)
 
 
 def _by_directions(

@@ -19,9 +19,8 @@ class NormalApproximation(Generic[P]):
     """A normal distribution of a network's weights, or a mixture of several with equal shares.
 
     Attributes:
-        parts: the distributions, each a function of a key with a `center` and a `covariance` (a
-            matrix, a `dynamics.LowRank` or a pytree of variances): what `ewsg_jax.sample` takes
-            for a position.
+        parts: the distributions, each a function of a key with a `center` and a `covariance`, a
+            `dynamics.LowRank`: what `ewsg_jax.sample` takes for a position.
         notes: what the approximation leaves out, one sentence each.
     """
 
