@@ -77,6 +77,14 @@ def squared_norm(tree: PyTree) -> Array:
     return functools.reduce(operator.add, parts, jnp.float32(0.0))
 
 
+def inner(a: PyTree, b: PyTree) -> Array:
+    """Return the inner product Σ aᵢbᵢ of two pytrees of the same shapes, at least in float32."""
+    products = jax.tree.map(
+        lambda x, y: jnp.sum(x.astype(wide(x.dtype)) * y.astype(wide(y.dtype))), a, b
+    )
+    return functools.reduce(operator.add, jax.tree.leaves(products))
+
+
 def is_finite(tree: PyTree) -> Array:
     """Return whether every number in the pytree is finite: a scalar bool."""
     parts = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]

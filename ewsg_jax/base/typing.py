@@ -41,7 +41,7 @@ class HasPosition(Protocol):
 
     @property
     def step(self) -> Array:
-        """The number of moves made, int32."""
+        """The number of steps made, int32."""
         ...
 
     def _replace(self, **changes: object) -> Self: ...

@@ -23,7 +23,7 @@ from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
 from ewsg_jax.dynamics._mass import InMetric, with_step_size, without_metric
-from ewsg_jax.dynamics._microcanonical import Microcanonical, MicrocanonicalState, inner
+from ewsg_jax.dynamics._microcanonical import Microcanonical, MicrocanonicalState
 from ewsg_jax.dynamics._protocol import Constant, Dynamics, GradientAt
 from ewsg_jax.gradients._protocol import Estimate
 from ewsg_jax.kernels.pair import Pair
@@ -63,7 +63,7 @@ class WithEnergyError(Microcanonical):
         moved = pytrees.combine((1, end.position), (-1, start))
 
         def along(part: float) -> Array:
-            return inner(gradient_at(pytrees.combine((1, start), (part, moved))), moved)
+            return pytrees.inner(gradient_at(pytrees.combine((1, start), (part, moved))), moved)
 
         half = 0.5 / 3**0.5
         change = (along(0.5 - half) + along(0.5 + half)) / 2

@@ -73,8 +73,9 @@ class Ensemble(Generic[P]):
             function: `function(position, inputs) -> pytree of floating-point arrays`, for one draw.
             inputs: its second argument.
             key: a typed PRNG key, from which each draw has one, the function's third argument.
-            log: the outputs are logarithms: return log(mean(exp(outputs))).
-            keep_draws: return the outputs at each draw, leading axes (chain, draw).
+                Default: the function has two arguments.
+            log: the outputs are logarithms: return log(mean(exp(outputs))). Default: no.
+            keep_draws: return the outputs at each draw, leading axes (chain, draw). Default: no.
             chunk_size: draws evaluated at once; default: as many as hold 64 MiB.
 
         Raises:

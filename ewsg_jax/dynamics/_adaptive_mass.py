@@ -61,7 +61,7 @@ class AdaptiveMassState(NamedTuple):
         mean_square: v, like the position.
         mean_gradient: ḡ, like the position; `()` with a decay.
         window: τ, over how many steps each mean goes, like the position; `()` with a decay.
-        step: the number of moves made.
+        step: the number of steps made.
     """
 
     position: Position
@@ -207,8 +207,9 @@ def adaptive_mass(
             corrected for the first steps as in Adam; the burn-in should be longer than 1/(1 − β)
             steps. None: a window for each number, which grows if its gradients change their signs
             (Springenberg et al. 2016); for batches, not for full gradients.
-        inverse_mass: C > 0, units in which the diagonal is learned, such as prior variances: a
-            number, a pytree of numbers like the position, a matrix (d, d) or a `LowRank`.
+        inverse_mass: C > 0, units in which the diagonal is learned, such as prior variances; by
+            default 1: a number, a pytree of numbers like the position, a matrix (d, d) or a
+            `LowRank`.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, or the dynamics cannot be

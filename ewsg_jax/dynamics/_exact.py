@@ -96,7 +96,7 @@ def exact(
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds. Default 2.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         inverse_mass: u > 0, by default 1: a number or traced scalar (1/L makes γ = 2 the published
             choice). Or C, a pytree of numbers like the position, a positive definite matrix (d, d)
             in `ravel_pytree` order, or a `LowRank`: v is then the velocity of L⁻¹θ, C = L Lᵀ.

@@ -93,7 +93,7 @@ def semi_implicit(
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.
@@ -127,7 +127,7 @@ def euler(
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

@@ -28,7 +28,7 @@ from ewsg_jax.gradients._protocol import Estimate
 
 
 class LangevinState(NamedTuple):
-    """Position θ and the number of moves made."""
+    """Position θ and the number of steps made."""
 
     position: Position
     step: Array
@@ -78,7 +78,7 @@ def langevin(
 
     Args:
         step_size: h > 0, multiplies ∇V of the whole sum; a number, a traced scalar or a schedule.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

@@ -45,7 +45,7 @@ class PairFactor(NamedTuple):
 
 def is_usable(s: PyTree, y: PyTree, threshold: Scalar) -> Array:
     """Return whether sᵀy > ε ‖s‖ ‖y‖: False if one of them is 0 or NaN."""
-    ss, sy, yy = (_inner(*both) for both in ((s, s), (s, y), (y, y)))
+    ss, sy, yy = (pytrees.inner(*both) for both in ((s, s), (s, y), (y, y)))
     return sy > threshold * jnp.sqrt(ss) * jnp.sqrt(yy)
 
 
@@ -143,10 +143,6 @@ def _products(matrices: PyTree, vector: PyTree) -> Array:
     return _sum(
         jax.tree.map(lambda x, v: products.matmul(x, _wide(v).reshape(-1)), matrices, vector)
     )
-
-
-def _inner(tree: PyTree, other: PyTree) -> Array:
-    return _sum(jax.tree.map(lambda x, y: jnp.sum(_wide(x) * _wide(y)), tree, other))
 
 
 def _sum(parts: PyTree) -> Array:

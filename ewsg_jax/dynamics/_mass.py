@@ -105,38 +105,45 @@ class InMetric(Dynamics[State]):
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
         if type(self.dynamics).prepare is Dynamics.prepare:
             return state
-        seen_at = self._seen_at(state.position, prior_gradient)
-        inner = self.dynamics.prepare(_at_origin(state), seen_at, data)
+        gradient = self._gradient_in_z(state.position, prior_gradient)
+        inner = self.dynamics.prepare(_at_origin(state), gradient, data)
         return PreparedInMetric(state.position, inner)
 
     def log_weight(
         self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
         _, inner = _parts(prepared)
-        return self.dynamics.log_weight(inner, self._seen(estimate), frozen_noise)
+        return self.dynamics.log_weight(inner, self._estimate_in_z(estimate), frozen_noise)
 
     def apply(
         self, noise: PyTree, prepared: PyTree, estimate: Estimate, gradient_at: GradientAt
     ) -> State:
         # A step from the origin: what it adds to the position is rounded once.
         position, inner = _parts(prepared)
-        seen_at = self._seen_at(position, gradient_at)
-        end = self.dynamics.apply(noise, inner, self._seen(estimate), seen_at)
+        gradient = self._gradient_in_z(position, gradient_at)
+        end = self.dynamics.apply(noise, inner, self._estimate_in_z(estimate), gradient)
         return end._replace(position=self._displaced(position, end.position))
 
     def _displaced(self, position: Position, displacement: Position) -> Position:
-        """Return the position θ + L z."""
+        """Return the position θ + L z for a displacement z."""
         return pytrees.combine((1, position), (1, self.mass.factor.times(displacement)))
 
-    def _seen_at(self, origin: Position, gradient_at: GradientAt | PriorGradient) -> GradientAt:
-        """Return the gradient by z, as the inner step takes it: Lᵀ∇V(θ + L z)."""
+    def _gradient_in_z(
+        self, origin: Position, gradient_at: GradientAt | PriorGradient
+    ) -> GradientAt:
+        """Return the gradient as a function of z, as the inner step takes it: Lᵀ∇V(θ + L z).
 
-        def seen(position: Position) -> Position:
+        Args:
+            origin: θ, the position at which z is 0.
+            gradient_at: ∇V as a function of θ.
+        """
+
+        def gradient(position: Position) -> Position:
             return self.mass.factor.transposed(gradient_at(self._displaced(origin, position)))
 
-        return seen
+        return gradient
 
-    def _seen(self, estimate: Estimate) -> Estimate:
+    def _estimate_in_z(self, estimate: Estimate) -> Estimate:
         """Return the estimate in z: the gradient Lᵀg, of covariance Lᵀ Cov L."""
         covariance = estimate.covariance
         if needs_covariance(self.dynamics):

@@ -135,7 +135,7 @@ def microcanonical(
             √d posterior sds: some 0.2 √d with full gradients.
         decoherence_length: L > 0, the length after which the direction is forgotten, of the same
             kinds and in the same units. Default: √d, right if every direction has sd 1.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
@@ -169,19 +169,9 @@ def _turned(u: PyTree, gradient: PyTree, time: Scalar) -> tuple[PyTree, Array]:
     # Without a gradient δ = 0, and any direction does.
     e = pytrees.combine((-1 / jnp.where(size > 0, size, 1), gradient))
     delta = time * size
-    cosine = inner(e, u)
+    cosine = pytrees.inner(e, u)
     # Divided by e^δ, which may overflow: u and e are multiplied by e^(−δ) and (1 − e^(−δ))(…)/2.
     less = -jnp.expm1(-delta)
     along = less * (2 - less + cosine * less) / 2
     turned = pytrees.combine((1 - less, u), (along, e))
     return _unit(turned), delta + jnp.log1p((1 - cosine) * jnp.expm1(-2 * delta) / 2)
-
-
-def inner(a: PyTree, b: PyTree) -> Array:
-    """Return Σ aᵢbᵢ, at least in float32."""
-    products = jax.tree.map(
-        lambda x, y: jnp.sum(x.astype(pytrees.wide(x.dtype)) * y.astype(pytrees.wide(y.dtype))),
-        a,
-        b,
-    )
-    return sum(jax.tree.leaves(products))  # pyright: ignore[reportReturnType]

@@ -93,15 +93,16 @@ def checked_arguments(
 def checked_covariance(covariance: Covariance | Array) -> Covariance:
     """Return a user's covariance as eigenvalues and vectors, or as its diagonal.
 
+    The eigenvalues are at least 0; one that is negative by rounding is set to it.
+
     Raises:
         TypeError, ValueError: it is neither a symmetric matrix without negative eigenvalues nor
             the diagonal of one.
     """
     takes = (
-        "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its "
-        "diagonal (d,), or what"
+        "covariance must be a symmetric matrix (d, d) without negative eigenvalues, its diagonal "
+        "(d,), or what ewsg_jax.gradients.covariance_at returns"
     )
-    takes += " ewsg_jax.gradients.covariance_at returns"
     if isinstance(covariance, Covariance):
         return covariance
     if not isinstance(covariance, jax.Array | np.ndarray):
@@ -114,6 +115,7 @@ def checked_covariance(covariance: Covariance | Array) -> Covariance:
     if not (matrix.ndim == 1 or is_square) or not is_real or not matrix.size:
         raise ValueError(f"{takes}; got {checks.describe(covariance)}")
     factored = Covariance(matrix) if matrix.ndim == 1 else Covariance(*jnp.linalg.eigh(matrix))
+    # Values that are traced are not known, and not checked.
     if checks.is_traced(matrix):
         return factored
     known = np.asarray(matrix, np.float64)

@@ -62,15 +62,15 @@ def noise_corrected(
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.
-        integrator: what the friction is added to; the paper's is `"euler"`.
+        integrator: what the friction is added to, `"semi_implicit"` (default) or the paper's
+            `"euler"`.
         covariance: the covariance of the gradient, in units of ∇V squared: a matrix (d, d) in
-            `ravel_pytree` order, its diagonal (d,), or what
-            `ewsg_jax.gradients.covariance_at` returns; it then
-            goes with any estimator. None: as the estimator reports it.
+            `ravel_pytree` order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at`
+            returns; it then goes with any estimator. Default None: as the estimator reports it.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
             `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.

@@ -68,15 +68,14 @@ def noise_reduced(
     Args:
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order.
-        integrator: the scheme, `"semi_implicit"` or `"euler"`.
+        integrator: the scheme, `"semi_implicit"` (default) or `"euler"`.
         covariance: the covariance of the gradient, in units of ∇V squared: a matrix (d, d) in
-            `ravel_pytree` order, its diagonal (d,), or what
-            `ewsg_jax.gradients.covariance_at` returns; it then
-            goes with any estimator. Chen et al.'s B̂ is `h * covariance / 2`. None: as the
-            estimator reports it.
+            `ravel_pytree` order, its diagonal (d,), or what `ewsg_jax.gradients.covariance_at`
+            returns; it then goes with any estimator. Chen et al.'s B̂ is `h * covariance / 2`.
+            Default None: as the estimator reports it.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; from `ewsg_jax.kernel`,

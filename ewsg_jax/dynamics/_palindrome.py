@@ -112,7 +112,7 @@ def splitting_scheme(
         letters: a palindrome of A, B and O, or of B and U, that takes one gradient a step.
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         inverse_mass: C > 0, by default 1: a number; a pytree of numbers like the position; a
             positive definite matrix (d, d) over the position in `ravel_pytree` order; or a
             `LowRank`. The momentum of the state is that of L⁻¹θ, C = L Lᵀ.

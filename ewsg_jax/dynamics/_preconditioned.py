@@ -56,7 +56,7 @@ from ewsg_jax.rows._view import view
 
 
 class PreconditionedState(NamedTuple):
-    """Position θ, running mean m of ḡ², its derivative D (or `()`), and the moves made."""
+    """Position θ, running mean m of ḡ², its derivative D (or `()`), and the steps made."""
 
     position: Position
     mean_square: PyTree
@@ -206,16 +206,17 @@ def preconditioned(
 
     Args:
         step_size: h > 0, half of the paper's ε; a number, a traced scalar or a schedule.
-        decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps.
+        decay: α, in [0, 1), a number or a scalar array: how much of the mean a step keeps; by
+            default 0.99.
         damping: λ > 0, a number or a scalar array, in units of (1/n) Σᵢ ∇Vᵢ. Default: 1e-5, as in
             the paper. With the correction it has no default: give the size of this mean over a
             batch of b rows near the mode, about √(tr S/(bd)) with S = Cov(∇Vᵢ).
         correction: whether the stationary distribution tends to exp(−V/T) as h → 0. It costs the
-            derivative of a gradient along a ±1 vector and the memory of a position.
+            derivative of a gradient along a ±1 vector and the memory of a position. Default: no.
         bias_correction: whether the mean of squares is divided by the weight that its squares have,
-            as in Adam. Otherwise it starts from 0, or with the correction from the mean of the
+            as in Adam. Default: no; it starts from 0, or with the correction from the mean of the
             first squares.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

@@ -149,7 +149,12 @@ class Dynamics(Part, abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def init(self, key: Key, position: Position) -> State:
-        """Return the first state of a chain."""
+        """Return the first state of a chain.
+
+        Args:
+            key: a typed PRNG key, for a state that is random at the start, such as a momentum.
+            position: the position that the chain starts at.
+        """
 
     @abc.abstractmethod
     def apply(
@@ -167,7 +172,13 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         """
 
     def draw(self, key: Key, state: State) -> PyTree:
-        """Return the noise of a step, from shapes and the step counter alone."""
+        """Return the noise of a step, from shapes and the step counter alone.
+
+        Args:
+            key: a typed PRNG key, consumed.
+            state: the state before the step; its values other than `step` may not be read, because
+                the noise of many steps is drawn ahead.
+        """
         return rng.noise(key, state.position, getattr(self, "noise", "gaussian"))
 
     def evaluation_point(self, state: State) -> Position:
@@ -175,13 +186,28 @@ class Dynamics(Part, abc.ABC, Generic[State]):
         return state.position
 
     def prepare(self, state: State, prior_gradient: PriorGradient, data: Data) -> PyTree:
-        """Return what `log_weight` and `apply` take, once a step and before any gradient."""
+        """Return what `log_weight` and `apply` take, once a step and before any gradient.
+
+        Args:
+            state: the state before the step.
+            prior_gradient: ∇V₀ as a function of the position.
+            data: all rows, as the run has them.
+        """
         return state
 
     def log_weight(
         self, prepared: PyTree, estimate: Estimate, frozen_noise: str = "momentum"
     ) -> Array:
-        """Return ½‖x + a‖²: a is the estimate in units of the noise, x the frozen noise."""
+        """Return ½‖x + a‖², a scalar: a is the estimate in units of the noise, x the frozen noise.
+
+        Args:
+            prepared: what `prepare` returned; by default the state.
+            estimate: an estimate at `evaluation_point(state)`.
+            frozen_noise: the name of x, one of the dynamics' `frozen_noise`.
+
+        Raises:
+            NotImplementedError: the dynamics has no weight.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no weight")
 
     def with_evaluation_point(self, state: State, point: Position) -> State:

@@ -60,7 +60,7 @@ class QuasiNewtonState(NamedTuple):
         pairs: s_{t−M+2} … s_t and then the y, leaves (2, M − 1, …); pair i at place i mod M − 1.
             With the points the s say where θ_{t−2M+2} … θ_{t−M} were.
         usable: whether there is such a pair, of enough curvature, shape (M − 1,).
-        step: t, the number of moves made.
+        step: t, the number of steps made.
     """
 
     position: Position
@@ -199,14 +199,14 @@ def quasi_newton(
     Args:
         step_size: h > 0, multiplies H ∇V, ∇V of the whole sum; a number, a traced scalar or a
             schedule, which is read at the first step of every M.
-        memory_size: M ≥ 2.
+        memory_size: M ≥ 2; by default 5.
         trust_region: λ > 0, added to the curvature of every pair; a curvature of V (1/variance of
             the position), of the size of the posterior's. The default goes with parameters of unit
             scale.
-        initial_scale: γ_H > 0, an inverse curvature: H is γ_H I before there are pairs, and in
-            directions that no pair has.
-        curvature_threshold: ε > 0, the least cosine of the angle between s and y.
-        temperature: T > 0, as `step_size` but read at every step.
+        initial_scale: γ_H > 0, an inverse curvature, by default 1: H is γ_H I before there are
+            pairs, and in directions that no pair has.
+        curvature_threshold: ε > 0, the least cosine of the angle between s and y; by default 1e-4.
+        temperature: T > 0, as `step_size` but read at every step; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

@@ -38,7 +38,7 @@ OfPosition = Callable[[Position, Data], PyTree]
 
 
 class RiemannianState(NamedTuple):
-    """Position θ and the number of moves made."""
+    """Position θ and the number of steps made."""
 
     position: Position
     step: Array
@@ -144,7 +144,7 @@ def riemannian(
         divergence: `divergence(position, data)` is Σⱼ ∂ⱼ(G⁻¹)ᵢⱼ, a pytree like the position. By
             default automatic: d forward derivatives of `inverse_metric` at once, of d² numbers or,
             dense, of d³.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

@@ -34,7 +34,7 @@ from ewsg_jax.gradients._protocol import Estimate
 
 
 class ThermostatState(NamedTuple):
-    """Position θ, momentum p, thermostat ζ (a scalar) and the number of moves made."""
+    """Position θ, momentum p, thermostat ζ (a scalar) and the number of steps made."""
 
     position: Position
     momentum: PyTree
@@ -109,7 +109,7 @@ def thermostat(
         step_size: h > 0, time per step; a number, a traced scalar or a schedule.
         friction: γ > 0 per unit of time, of the same kinds: the thermostat's start, and its mean
             without gradient noise.
-        temperature: T > 0, of the same kinds.
+        temperature: T > 0, of the same kinds; by default 1.
         noise: `"gaussian"`; or, cheaper, `"moment_matched"` (256 values, seven moments of a
             Gaussian) or `"rademacher"` (±1), both of the same weak order and heuristic under
             exponential weights.

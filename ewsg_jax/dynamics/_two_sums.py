@@ -64,12 +64,14 @@ class TwoSums(Underdamped):
         self, noise: PyTree, prepared: UnderdampedState, estimate: Estimate, gradient_at: GradientAt
     ) -> UnderdampedState:
         state, gradient = prepared, estimate.gradient
-        by = self.coefficients(self.scales(state.step))
+        coefficients = self.coefficients(self.scales(state.step))
         normals = (noise,) if self.num_normals == 1 else noise
         momentum = pytrees.combine(
-            *zip(by.momentum, (state.momentum, gradient, normals[0]), strict=True)
+            *zip(coefficients.momentum, (state.momentum, gradient, normals[0]), strict=True)
         )
-        terms = zip(by.position, (state.momentum, gradient, momentum, *normals), strict=True)
+        terms = zip(
+            coefficients.position, (state.momentum, gradient, momentum, *normals), strict=True
+        )
         # Coefficients that are None cost no operation.
         moves = [(coefficient, term) for coefficient, term in terms if coefficient is not None]
         position = pytrees.combine((1, state.position), *moves)
@@ -77,13 +79,14 @@ class TwoSums(Underdamped):
 
     def position_excess(self, step: Array) -> Scalar:
         # How far the gradient and the normals move the position in the end, without a force.
-        by = self.coefficients(self.scales(step))
-        old, gradient, noise = by.momentum
-        by_old, by_gradient, by_new, *by_normals = (
-            0.0 if coefficient is None else coefficient for coefficient in by.position
+        coefficients = self.coefficients(self.scales(step))
+        # a, b and c of the module's equations, and d, e, f and the k.
+        old, gradient, noise = coefficients.momentum
+        moved_by_old, moved_by_gradient, moved_by_new, *moved_by_normals = (
+            0.0 if coefficient is None else coefficient for coefficient in coefficients.position
         )
         # How far a unit of momentum moves the position in the end, if friction alone acts on it.
-        reach = by_new + (by_old + by_new * old) / (1 - old)
-        first, *second = by_normals
+        reach = moved_by_new + (moved_by_old + moved_by_new * old) / (1 - old)
+        first, *second = moved_by_normals
         drawn = (first + reach * noise) ** 2 + sum(coefficient**2 for coefficient in second)
-        return (by_gradient / gradient + reach) ** 2 * noise**2 / drawn
+        return (moved_by_gradient / gradient + reach) ** 2 * noise**2 / drawn

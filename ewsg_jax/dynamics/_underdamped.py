@@ -26,7 +26,7 @@ from ewsg_jax.gradients._protocol import Estimate
 
 
 class UnderdampedState(NamedTuple):
-    """Position θ, momentum p and the number of moves made."""
+    """Position θ, momentum p and the number of steps made."""
 
     position: Position
     momentum: PyTree

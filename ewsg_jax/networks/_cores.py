@@ -70,11 +70,13 @@ def sample_groups(
             mesh=mesh,
         )
 
+    # Over several devices `sample` shares out the chains itself.
     mesh = None
     if jax.device_count() > 1:
         mesh = Mesh(np.array(jax.devices()), ("chains",))
     total = len(state.step)
     bounds = even_batches(total, -(-total // groups))
+
     if in_threads and len(bounds) > 1:
         with ThreadPoolExecutor(len(bounds), "ewsg_jax-chains") as pool:
             # What the caller's context holds, such as `jax.enable_x64`.
@@ -82,6 +84,8 @@ def sample_groups(
             parts = [future.result() for future in futures]
     else:
         parts = [run(one) for one in bounds]
+
+    # One run of all chains again; its time is that of the longest, for they ran side by side.
     if any(part.interrupted for part in parts):
         raise KeyboardInterrupt
     draws = None

@@ -19,7 +19,7 @@ def ensemble(members: Sequence[P] | P, *, stacked: bool = False) -> Ensemble[P]:
     Args:
         members: the networks' positions: a list of pytrees alike, two at least; or, with
             `stacked=True`, one pytree whose leading axis is the member.
-        stacked: whether `members` has that axis.
+        stacked: whether `members` is one pytree with that axis. Default: no, a list.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, members differ in structure
@@ -60,6 +60,7 @@ def ensemble(members: Sequence[P] | P, *, stacked: bool = False) -> Ensemble[P]:
             f"{takes}; got {count}, whose predictions say nothing of what is not known: train "
             "another from another start"
         )
+    # Each member is a chain of one draw.
     if not stacked:
         members = jax.tree.map(lambda *leaves: np.stack(leaves), *members)
     checks.finite("members", members)

@@ -83,7 +83,11 @@ class NetworkModel:
         return self._assembly.keyed
 
     def params(self, position: Position) -> PyTree:
-        """Return the network's parameters at a position, those that are not sampled included."""
+        """Return the network's parameters at a position, those that are not sampled included.
+
+        Args:
+            position: a position.
+        """
         return self._assembly.params(position)
 
     def trainable(self) -> "NetworkModel":
@@ -114,7 +118,7 @@ class NetworkModel:
         Args:
             position: a position.
             x: inputs like data["x"], leading axis b.
-            key: a typed PRNG key, for a network that takes one; others ignore it.
+            key: a typed PRNG key, for a network that takes one; others ignore it. Default: none.
 
         Raises:
             TypeError: the network takes a key, and got none.
@@ -131,7 +135,7 @@ class NetworkModel:
         Args:
             position: a position.
             x: inputs like data["x"], leading axis b.
-            key: a typed PRNG key, for a network that takes one; others ignore it.
+            key: a typed PRNG key, for a network that takes one; others ignore it. Default: none.
 
         Raises:
             TypeError: the network takes a key, and got none.
@@ -147,6 +151,7 @@ class NetworkModel:
             position: a position.
             rows: b rows of the data, {"x": …, "y": …} with the leading axis b.
             key: a typed PRNG key, for a network or a likelihood that takes one; others ignore it.
+                Default: none.
 
         Raises:
             TypeError: the network or the likelihood takes a key, and got none.
@@ -188,8 +193,8 @@ class NetworkModel:
 
         Args:
             batch_size: b, the number of rows in a batch.
-            replace: as for `gradients.uniform`.
-            rows: as for `gradients.uniform`.
+            replace: whether a batch may hold a row twice, as for `gradients.uniform`. Default: yes.
+            rows: the row subsampling scheme, as for `gradients.uniform`. Default: random rows.
 
         Raises:
             TypeError, ValueError: an argument has the wrong type or value.

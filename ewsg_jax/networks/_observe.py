@@ -88,10 +88,8 @@ def _of_chains(posterior: Posterior, positions: Position, data: Data) -> tuple[A
 
     def of_chain(position: Position) -> tuple[Array, Array, Array]:
         gradient = posterior.gradient(position, data)
-        leaves = zip(jax.tree.leaves(position), jax.tree.leaves(gradient), strict=True)
-        product = sum(jnp.sum(x * g) for x, g in leaves)
         norm = jnp.sqrt(pytrees.squared_norm(gradient))
-        return posterior.potential(position, data), norm, jnp.asarray(product)
+        return posterior.potential(position, data), norm, pytrees.inner(position, gradient)
 
     # One chain after the other: all at once would take the memory of all their gradients.
     return jax.lax.map(of_chain, positions)

@@ -68,7 +68,7 @@ def posterior(
             -> bool`. The others are carried as they are. Default: all that are not fixed.
         fixed: which leaves are carried as they are and not trained either. Default: none.
         check_data: whether values in `data` are checked, and that each sampled leaf has an effect
-            on these rows.
+            on these rows. Default: yes.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; or the network is in

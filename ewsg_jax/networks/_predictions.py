@@ -111,7 +111,7 @@ class NetworkPredictions:
 
         Args:
             x: inputs like data["x"], leading axis b.
-            probability: between 0 and 1.
+            probability: between 0 and 1; by default 0.9.
 
         Raises:
             TypeError, ValueError: as `quantiles`.

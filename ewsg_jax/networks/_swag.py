@@ -35,7 +35,7 @@ def swag(iterates: P | Samples[P], *, rank: int = 20) -> NormalApproximation[P]:
             diverge gets a part of its own (multi-SWAG).
         rank: K, how many of the last iterates make the low-rank part, at least 2; with fewer
             iterates, all but the first, which has no deviation. 0 for none: the covariance is then
-            diag(s²).
+            diag(s²). Default 20.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value, iterates are not finite, or
@@ -59,30 +59,30 @@ def swag(iterates: P | Samples[P], *, rank: int = 20) -> NormalApproximation[P]:
     """
     if checks.integer("rank", rank, minimum=0) == 1:
         raise ValueError("rank must be 0 or at least 2, for one deviation has no variance; got 1")
+    # Paths of one optimiser or of each chain, leaves with the leading axis iterate.
     takes = "iterates must be a pytree of arrays with one leading axis, of two iterates at least"
     if isinstance(iterates, Samples):
         chains = iterates.finite_draws
-        chosen = [
-            jax.tree.map(lambda x, c=c: x[c], chains) for c in range(iterates.is_finite.sum())
-        ]
-        if not chosen or not iterates.keeps_positions:
+        paths = [jax.tree.map(lambda x, c=c: x[c], chains) for c in range(iterates.is_finite.sum())]
+        if not paths or not iterates.keeps_positions:
             raise ValueError(
                 f"{takes}; got {iterates!r}, without positions of a chain that did not diverge"
             )
     else:
-        chosen = [jax.tree.map(np.asarray, iterates)]
-    leaves = jax.tree.leaves(chosen[0])
+        paths = [jax.tree.map(np.asarray, iterates)]
+    # All chains have the same shapes: the first one is checked.
+    leaves = jax.tree.leaves(paths[0])
     shapes = [np.shape(x) for x in leaves]
     if not leaves or len({shape[:1] for shape in shapes}) > 1 or not shapes[0] or shapes[0][0] < 2:
         raise ValueError(f"{takes}; got leaves of shapes {shapes}")
-    for path, leaf in jax.tree_util.tree_leaves_with_path(chosen[0]):
+    for path, leaf in jax.tree_util.tree_leaves_with_path(paths[0]):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise TypeError(
                 f"iterates must hold floating-point arrays; iterates{jax.tree_util.keystr(path)} "
                 f"is {checks.describe(leaf)}: leave out what is not trained"
             )
-    checks.finite("iterates", chosen)
-    return NormalApproximation(tuple(_fitted(path, rank) for path in chosen))
+    checks.finite("iterates", paths)
+    return NormalApproximation(tuple(_fitted(path, rank) for path in paths))
 
 
 def _fitted(path: P, rank: int) -> Start[P]:

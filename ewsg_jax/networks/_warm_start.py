@@ -47,10 +47,10 @@ def warm_start(
         key: a typed PRNG key.
         model: the model.
         data: all rows.
-        num_members: how many networks are trained side by side, one for each chain.
+        num_members: how many networks are trained side by side, one for each chain. Default 4.
         start: `start(key)` returns first parameters of a network. Default: those of the model, and
             for the others the same numbers of each leaf in another order.
-        seconds: a bound on the time, compiling apart.
+        seconds: a bound on the seconds of training, compiling not counted. Default 60.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value.

@@ -261,7 +261,9 @@ def start(
     positions: PyTree,
     shared_memory: bool,
 ) -> KernelState:
-    """Return the first states, as `compiled_loop.start`; memory has a parts axis after the chains'."""
+    """Return the first states, as `compiled_loop.start` does; memory has a parts axis after the
+    chains'.
+    """
     count, axes = keys.shape[0], chain_axes(shared_memory)
 
     # Seen from one device: its chains, its rows, and `psum` where parts meet.

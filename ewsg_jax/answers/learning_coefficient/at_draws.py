@@ -95,7 +95,7 @@ def largest_curvature(
 
     Args:
         posterior: the posterior whose likelihood it is.
-        position: where.
+        position: the position at which the curvature is taken.
         data: some rows.
         scale: how many of the n rows each of these stands for.
         key: a typed PRNG key, of the first direction.

@@ -44,8 +44,8 @@ class CoefficientRequest:
         step_size: h of the caller; None to find it.
         batch_size: b of the caller; None to find it.
         progress: whether progress is shown.
-        thin: steps of h from one draw to the next, so many that losses cost less than a tenth of
-            the steps.
+        thin: steps of h from one draw to the next; losses then cost less than a tenth of the
+            steps.
         draws_per_call: draws of each chain in a call of `sample`, which takes some milliseconds.
         used_share: the part of the draws that counts, the last ones: chains begin at w*, which is
             no typical draw.
@@ -181,6 +181,7 @@ class PairedChains:
                 num_draws * request.thin,
                 **options,
             )
+        # A run that goes on from here, unless a chain diverged.
         self._state, self.interrupted = samples.state, samples.interrupted
         self.num_steps += samples.num_steps
         self.data_passes += samples.data_passes

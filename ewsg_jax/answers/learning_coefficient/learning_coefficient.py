@@ -149,6 +149,7 @@ def learning_coefficient(
     if batch_size is not None:
         checks.integer("batch_size", batch_size)
     checks.boolean("progress", progress)
+
     target = target_of(posterior, weights, sampled, localization * temperature)
     target.posterior.check(target.center, data)
     target.posterior.check_gradient(target.center, data)
@@ -215,6 +216,7 @@ def _observables(
         )
     if "data" in observables:
         raise ValueError("observables must not have the name 'data', which is that of data itself")
+    # Their rows must be like those of `data`, for the same likelihood reads them.
     tables = {}
     for name, other in observables.items():
         try:
