@@ -187,7 +187,7 @@ def random(
         25.0
     """
     checks.function("function", function, "(key, position, data) -> potential or gradient")
-    _check_arguments(function, 3, "(key, position, data)")
+    check_arguments(function, 3, "(key, position, data)")
     if log_prior is not None:
         checks.function("log_prior", log_prior, "(position) -> scalar, or None")
     if posterior is not None:
@@ -289,7 +289,7 @@ def random_likelihood(
         25.0
     """
     checks.function("log_likelihood", log_likelihood, "(position, datum, key) -> scalar")
-    _check_arguments(log_likelihood, 3, "(position, datum, key)", "log_likelihood")
+    check_arguments(log_likelihood, 3, "(position, datum, key)", "log_likelihood")
     checks.function("log_prior", log_prior, "(position) -> scalar")
     return RandomLikelihood(
         posterior=RandomPotential(OfKeyed(log_likelihood), log_prior),
@@ -310,7 +310,7 @@ def fresh(posterior: RandomPotential[P], batch_size: int) -> GradientEstimator[P
     return RandomLikelihood(posterior=posterior, law=sampling_scheme(batch_size, True, "random"))
 
 
-def _check_arguments(
+def check_arguments(
     function: Callable[..., Any], count: int, takes: str, name: str = "function"
 ) -> None:
     """Raise TypeError unless a function takes this number of arguments by position."""

@@ -48,6 +48,12 @@ WRONG["learning_coefficient"] |= {
     f"V log_likelihood | it has a minimum there | {NEAR}": lambda: coefficient(
         likelihood=lambda w, row: -log_likelihood(w, row)
     ),
+    "T log_likelihood | (w, row, key) | (weights, row) -> scalar without a key": lambda: (
+        coefficient(likelihood=lambda w, row, key: log_likelihood(w, row))
+    ),
+    "V log_likelihood | one that it makes or holds | evaluation mode": lambda: coefficient(
+        likelihood=lambda w, row: log_likelihood(w, row) * jax.random.bernoulli(KEY)
+    ),
     "T log_likelihood | got None without one | (weights, row) -> scalar": lambda: coefficient(
         likelihood=None
     ),

@@ -22,18 +22,25 @@ from ewsg_jax.answers.learning_coefficient.chains import (
 from ewsg_jax.answers.learning_coefficient.result import LearningCoefficient
 from ewsg_jax.answers.learning_coefficient.search import SearchOutcome, run
 from ewsg_jax.answers.learning_coefficient.target import LocalTarget, flat, target_of
-from ewsg_jax.base import checks, numeric
+from ewsg_jax.base import checks, numeric, tracing
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.leaves import Filter
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.draws.convergence import CONVERGED, rhat_in_words
+from ewsg_jax.gradients._random import check_arguments
 from ewsg_jax.model_checks.finding import Finding
+from ewsg_jax.model_checks.ignored_arrays import unread
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 from ewsg_jax.vectors.layout import Layout
 from ewsg_jax.vectors.row_subsets import evenly, take_rows
 
 LogLikelihood = Callable[[Any, Any], Array]
+TAKES_NO_KEY = (
+    "(weights, row) -> scalar without a key, because losses at two weights are compared row by "
+    "row: take its mean over keys, or a network in evaluation mode"
+)
+TAKES_NO_DROPOUT = "take a network in evaluation mode, without dropout"
 
 
 @reads_now("log_likelihood", "batched_log_likelihood")
@@ -153,6 +160,10 @@ def learning_coefficient(
     target = target_of(posterior, weights, sampled, localization * temperature)
     target.posterior.check(target.center, data)
     target.posterior.check_gradient(target.center, data)
+    arguments = target.center, checks.datum(data)
+    tracing.check_same(
+        "log_likelihood", target.posterior.log_likelihood, *arguments, key=TAKES_NO_DROPOUT
+    )
     request = CoefficientRequest(
         key=key,
         target=target,
@@ -195,7 +206,11 @@ def _posterior(
             "log_likelihood must be a function (weights, row) -> scalar, or None with a "
             "batched_log_likelihood; got None without one"
         )
-    options: dict[str, Any] = {} if log_likelihood is None else {"log_likelihood": log_likelihood}
+    options: dict[str, Any] = {}
+    if log_likelihood is not None:
+        checks.function("log_likelihood", log_likelihood, "(weights, row) -> scalar")
+        check_arguments(log_likelihood, 2, TAKES_NO_KEY, "log_likelihood")
+        options["log_likelihood"] = log_likelihood
     return Posterior(**options, log_prior=flat, batched_log_likelihood=batched)
 
 
@@ -268,6 +283,17 @@ def _at_weights(request: CoefficientRequest) -> tuple[float, list[Finding]]:
             "a row, −loss and not the loss"
         )
     findings = []
+    for one in unread(posterior, center, rows):
+        names = one.text.split(": the density")[0].split(" reads ")[1].split(", ")
+        names = ", ".join(f"weights{name.removeprefix('position')}" for name in names)
+        findings.append(
+            Finding(
+                "unread",
+                "note",
+                f"log_likelihood does not read {names}, which adds nothing to λ̂",
+                "leave them out by sampled=, or see why no row reaches them",
+            )
+        )
     # A step of gradient descent, 1/curvature long, lowers nL by about ‖∇nL‖²/(2·curvature).
     is_curved = curvature > prior_curvature
     if is_curved and (decrease := gradient**2 / (2 * curvature) / request.temperature) > 1:

@@ -120,9 +120,11 @@ def test_weights_that_are_no_minimum_are_told():
     assert "train longer" in repr(result)
 
 
-def test_a_mean_loss_is_told():
-    result = of(likelihood=lambda w, row: log_likelihood(w, row) / N, num_steps=1_000)
-    assert [one.kind for one in result.findings] == ["size"]
+def test_a_mean_loss_and_weights_that_no_row_reaches_are_told():
+    weights = {"w": BEST, "other": {"a": np.ones(2, np.float32), "b": np.ones(1, np.float32)}}
+    result = of(weights, likelihood=lambda w, row: log_likelihood(w["w"], row) / N, num_steps=1_000)
+    assert [one.kind for one in result.findings] == ["unread", "size"]
+    assert "does not read weights['other']['a'], weights['other']['b'], which" in repr(result)
     assert "divided by n" in repr(result)
 
 
