@@ -9,7 +9,8 @@ from ewsg_jax.base import checks, pytrees
 from ewsg_jax.base.leaves import named_leaves
 from ewsg_jax.base.typing import Key, Position, PyTree
 from ewsg_jax.dynamics import Dynamics
-from ewsg_jax.dynamics._mass import without_metric
+from ewsg_jax.dynamics._adaptive_mass import AdaptiveMass
+from ewsg_jax.dynamics._mass import InMetric
 from ewsg_jax.dynamics._protocol import needs_covariance
 from ewsg_jax.gradients import Estimate
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 _ONE_GRADIENT = (
     "dynamics must take one gradient a step, at the position, because an optax loop gives that "
     "alone, as langevin, semi_implicit, euler, thermostat and preconditioned without correction "
-    "do; got {}, which {}: make ewsg_jax.kernel(dynamics, …) and run it by ewsg_jax.sample"
+    "do, and adaptive_mass of these; got {}, which {}: make ewsg_jax.kernel(dynamics, …) and run "
+    "it by ewsg_jax.sample"
 )
 
 
@@ -86,7 +88,9 @@ def as_gradient_transformation(
     if needs_covariance(dynamics):
         raise ValueError(_ONE_GRADIENT.format(dynamics, "needs the covariance of gradients"))
     # In a metric the evaluation point of the dynamics inside is asked for.
-    inner, _ = without_metric(dynamics)
+    inner = dynamics
+    while isinstance(inner, InMetric | AdaptiveMass):
+        inner = inner.dynamics
     # The shape of n rows: all that a dynamics may ask of the data is their number.
     rows = jax.ShapeDtypeStruct((n,), jnp.bool_)
 

@@ -16,6 +16,9 @@ DYNAMICS = {
     ),
     "sgnht": lambda: ewsg.dynamics.thermostat(1e-2, friction=1.0),
     "psgld": lambda: ewsg.dynamics.preconditioned(1e-3),
+    "adaptive": lambda: ewsg.dynamics.adaptive_mass(
+        ewsg.dynamics.semi_implicit(1e-2, friction=1.0), burn_in=2, decay=0.5
+    ),
     "in a metric": lambda: ewsg.dynamics.semi_implicit(
         1e-2, friction=1.0, inverse_mass={"b": np.ones(2), "w": np.full((3, 2), 0.25)}
     ),
@@ -30,7 +33,7 @@ def outputs(params, x):
 CASES = [(name, 0.5) for name in DYNAMICS] + [("langevin", None), ("sgnht", None)]
 
 
-@pytest.mark.usual_parameters("sgnht-None", "psgld-0.5", "semi_implicit-0.5")
+@pytest.mark.usual_parameters("sgnht-None", "adaptive-0.5", "semi_implicit-0.5")
 @pytest.mark.parametrize(("name", "prior"), CASES)
 def test_steps_are_those_of_the_kernel(name, prior):
     with jax.enable_x64(True):
