@@ -35,6 +35,8 @@ TRACED_MODEL = (
 )
 """What is wrong with functions of which `freshness.holds_traced`."""
 
+_ARRAYS_ONLY = "keep the arrays only, as equinox.partition does"
+
 
 def describe(value: object) -> str:
     """Return a short description of a value for an error message, on one line."""
@@ -285,8 +287,7 @@ def floating(name: str, value: PyTree) -> None:
         if not isinstance(leaf, int | float | complex | np.generic | Array) or isinstance(
             leaf, np.ma.MaskedArray
         ):
-            kept = "keep the arrays only, as equinox.partition does"
-            hint = f": {kept}" if callable(leaf) else f": {way}" if way else ""
+            hint = f": {_ARRAYS_ONLY}" if callable(leaf) else f": {way}" if way else ""
             raise TypeError(f"{takes}; {where} is {describe(leaf)}{holds_one or hint}")
         if not jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating):
             if any(base.__module__.startswith("flax.") for base in type(value).__mro__):
@@ -305,7 +306,8 @@ def not_empty(name: str, value: PyTree) -> None:
 def held(name: str, value: PyTree) -> None:
     """Check that a pytree holds arrays and numbers, which fit the dtypes that JAX gives them."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(value, is_leaf=numeric.is_whole):
-        where, way = f"{name}{jax.tree_util.keystr(path)}", numeric.way(leaf)
+        where = f"{name}{jax.tree_util.keystr(path)}"
+        way = _ARRAYS_ONLY if callable(leaf) else numeric.way(leaf)
         if way is not None:
             raise TypeError(
                 f"{name} must be a pytree of arrays or numbers; {where} is {describe(leaf)}: {way}"

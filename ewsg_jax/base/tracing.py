@@ -105,17 +105,21 @@ def check_same(
 
 
 def scalar(
-    name: str, of_what: str, function: Callable[..., Array | float], *arguments: PyTree
+    name: str,
+    of_what: str,
+    function: Callable[..., Array | float],
+    *arguments: PyTree,
+    names: tuple[str, str] = ("position", "datum"),
 ) -> Any:
     """Check that a function of these shapes returns one floating-point scalar; return its program,
-    in which a number is an array.
+    in which a number is an array. The first arguments have the names in messages.
     """
     try:
         program, shape = jax.make_jaxpr(lambda *a: jnp.asarray(function(*a)), return_shape=True)(
             *arguments
         )
     except Exception as error:
-        named = zip(("position", "datum"), arguments, strict=False)
+        named = zip(names, arguments, strict=False)
         shapes = ", ".join(checks.listed(argument, tree) for argument, tree in named)
         raise ValueError(
             f"{name} must return a scalar for {of_what}; it failed on them: {checks.reason(error)} "

@@ -345,6 +345,29 @@ def for_output(likelihood: Likelihood, output: Any, data: Data) -> Likelihood:
     return likelihood
 
 
+def check_predicts(likelihood: Likelihood) -> None:
+    """Raise ValueError for a likelihood that says nothing of which draws could be averaged."""
+    if likelihood.mean is None and likelihood.probabilities is None:
+        raise ValueError(
+            "likelihood must say a mean or class probabilities, which are averaged; got "
+            f"{likelihood.name}: give networks.Likelihood(log_density, mean=…)"
+        )
+
+
+def checked_draw(likelihood: Likelihood) -> Callable[[Key, Array], Array]:
+    """Return how a likelihood draws new observations.
+
+    Raises:
+        ValueError: it does not know how.
+    """
+    if likelihood.draw is None:
+        raise ValueError(
+            "likelihood must have a draw(key, output) for new observations; got "
+            f"{likelihood.name}: give networks.Likelihood(log_density, draw=…)"
+        )
+    return likelihood.draw
+
+
 def normal_parts(likelihood: Likelihood) -> _Normal | None:
     """Return what a likelihood of `normal` is made of; None for another one."""
     parts = getattr(likelihood.log_density, "__self__", None)

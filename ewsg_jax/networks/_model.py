@@ -14,7 +14,7 @@ from ewsg_jax.base.leaves import named_leaves
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.gradients import random_likelihood, uniform
 from ewsg_jax.gradients._protocol import GradientEstimator
-from ewsg_jax.networks._likelihoods import Likelihood
+from ewsg_jax.networks._likelihoods import Likelihood, checked_draw
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._named import Rows
 
@@ -176,14 +176,10 @@ class NetworkModel:
             TypeError: key is no typed PRNG key.
             ValueError: the likelihood does not know how to draw an observation.
         """
-        if self.likelihood.draw is None:
-            raise ValueError(
-                "likelihood must have a draw(key, output) for new observations; got "
-                f"{self.likelihood.name}: give networks.Likelihood(log_density, draw=…)"
-            )
+        draw = checked_draw(self.likelihood)
         network_key, draw_key = jax.random.split(checks.key(key))
         outputs = self.output(position, x, network_key if self._assembly.keys.apply else None)
-        return jax.vmap(self.likelihood.draw)(jax.random.split(draw_key, len(outputs)), outputs)
+        return jax.vmap(draw)(jax.random.split(draw_key, len(outputs)), outputs)
 
     def estimator(
         self, *, batch_size: int, replace: bool = True, rows: Rows = "random"
@@ -208,6 +204,20 @@ class NetworkModel:
             replace=replace,
             rows=rows,
         )
+
+
+def checked_inputs(model: NetworkModel, x: PyTree) -> PyTree:
+    """Return the argument `x` as arrays, on whose rows the network works."""
+    x = checks.arrays("x", x)
+    key = jax.random.key(0) if model._assembly.keys.apply else None
+    try:
+        jax.eval_shape(model.output, model.position, x, key)
+    except Exception as error:
+        raise ValueError(
+            f"x must be rows of inputs like data['x']; the network failed on them: "
+            f"{checks.reason(error)} ({checks.listed('x', checks.shapes(x))})"
+        ) from error
+    return x
 
 
 class KeyUse(NamedTuple):

@@ -29,13 +29,21 @@ _IN_TRAINING = (
     "equinox.nn.inference_mode(module); for dropout that is meant, apply(params, x, key)"
 )
 
+_OF_MODULES = {
+    "flax.linen": "of flax.linen give module.apply and its variables, or lambda params, x: "
+    'module.apply({"params": params}, x)',
+    "flax.nnx": "of a module of flax.nnx take apply, params = networks.from_nnx(module)",
+    "equinox": "of an Equinox module take apply, params = networks.from_equinox(module)",
+}
+"""What to give of a module of another package."""
+
 
 def posterior(
     apply: Callable[..., Any],
     params: PyTree,
     data: Data,
     *,
-    likelihood: str | Likelihood | Callable[[Array, Data], Array],
+    likelihood: str | Likelihood | Callable[..., Array],
     prior: Prior = 1.0,
     sampled: Filter | None = None,
     fixed: Filter | None = None,
@@ -111,6 +119,8 @@ def posterior(
         likelihood.check(
             _with_raw_sd(likelihood, output), rows if check_data else checks.shapes(rows)
         )
+    else:
+        _check_density(likelihood, keys.density, output, rows)
 
     def make(at: PyTree, roles: dict[str, str]) -> NetworkModel:
         is_sampled = [role == "sampled" for role in roles.values()]
@@ -246,6 +256,16 @@ def _roles(
     return roles
 
 
+def _check_density(likelihood: Likelihood, keyed: bool, output: Any, rows: Data) -> None:
+    """Check that one's own log density returns a number for the output of a row."""
+    key = (jax.eval_shape(lambda: jax.random.key(0)),) if keyed else ()
+    arguments = _with_raw_sd(likelihood, output), checks.datum(rows), *key
+    of_what = "an output of the network and its row"
+    tracing.scalar(
+        "likelihood", of_what, likelihood.log_density, *arguments, names=("output", "row")
+    )
+
+
 def _density_takes_key(likelihood: Likelihood) -> bool:
     """Return whether a log density takes a key, as one's own function may."""
     return likelihood.check is None and takes_key("likelihood", likelihood.log_density)
@@ -292,7 +312,7 @@ def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows
         raise ValueError(
             "apply must return the network's output for one row of data['x'], without an axis of "
             f"rows; it failed: {checks.reason(error)} ({checks.listed('x', row['x'])})"
-            f"{_hint(error)}"
+            f"{_hint(apply, error)}"
         ) from error
     is_array = isinstance(output, jax.ShapeDtypeStruct)
     if not is_array or not jnp.issubdtype(output.dtype, jnp.floating):
@@ -305,7 +325,12 @@ def _checked_output(apply: Callable[..., Any], keyed: bool, params: PyTree, rows
     return output
 
 
-def _hint(error: Exception) -> str:
-    """Return what to do about a network that failed in training mode; "" for another error."""
+def _hint(apply: Any, error: Exception) -> str:
+    """Return what to do about a module, or one in training mode; "" for another error."""
+    for package, way in _OF_MODULES.items():
+        if any(kind.__module__.startswith(package) for kind in type(apply).__mro__):
+            return f": {way}"
+    if "ScopeCollectionNotFound" in type(error).__name__:
+        return f": {_OF_MODULES['flax.linen']}"
     signs = "ropout", "rng", "RNG", "mutable", "Cannot mutate", "batch_stats", "axis name"
     return f": {_IN_TRAINING}" if any(sign in str(error) for sign in signs) else ""

@@ -11,7 +11,8 @@ import numpy as np
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Key, PyTree
 from ewsg_jax.draws.ensemble import Ensemble
-from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.networks._likelihoods import check_predicts, checked_draw
+from ewsg_jax.networks._model import NetworkModel, checked_inputs
 from ewsg_jax.run.samples import Samples
 
 
@@ -58,9 +59,11 @@ class NetworkPredictions:
             x: inputs like data["x"], leading axis b.
 
         Raises:
-            TypeError, ValueError: x is not like data["x"].
+            TypeError, ValueError: x is not like data["x"], or the likelihood knows neither means
+                nor probabilities.
         """
         self._check(x)
+        check_predicts(self.model.likelihood)
 
         # Sums of squares around one draw's means: those of means far from 0 would round to nothing.
         first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), self.samples.finite_draws)
@@ -100,6 +103,7 @@ class NetworkPredictions:
                 f"likelihood={self.model.likelihood.name!r} has classes, without quantiles: take "
                 "predict(x).probabilities"
             )
+        checked_draw(self.model.likelihood)
         key = jax.random.key(0) if key is None else key
         drawn = self.samples.predict(self._observations, x, key=key, keep_draws=True)
         return np.quantile(drawn.astype(np.float64), chosen, axis=(0, 1, 2))
@@ -120,41 +124,52 @@ class NetworkPredictions:
         low, high = self.quantiles(x, [(1 - probability) / 2, (1 + probability) / 2])
         return low, high
 
-    def log_scores(self, x: PyTree, y: Any) -> np.ndarray:
+    def log_scores(self, x: PyTree, y: Any, **others: Any) -> np.ndarray:
         """Return the log posterior-predictive density of each row, log mean_θ p(y | x, θ),
         shape (b,).
 
         Args:
             x: inputs like data["x"], leading axis b.
             y: observations like data["y"], leading axis b.
+            **others: what else of a row a likelihood of your own reads, by its name in the data,
+                such as `exposure=…`, leading axis b.
 
         Raises:
             TypeError, ValueError: an argument is not like that of the data.
         """
         self._check(x)
-        rows = {"x": x, "y": jnp.asarray(y)}
+        rows = {"x": x, "y": jnp.asarray(y)} | jax.tree.map(jnp.asarray, others)
         count = jax.tree.leaves(x)[0].shape[0]
-        if rows["y"].shape[:1] != (count,):
-            raise ValueError(
-                f"y must have an observation for each of {count} rows of x; got "
-                f"{checks.describe(y)}"
-            )
+        for name in ("y", *others):
+            if any(leaf.shape[:1] != (count,) for leaf in jax.tree.leaves(rows[name])):
+                raise ValueError(
+                    f"{name} must have an observation for each of {count} rows of x; got "
+                    f"{checks.describe(rows[name])}"
+                )
         if self.model.posterior.check_values is not None:
             self.model.posterior.check_values(self.model.position, rows)
-
+        try:
+            jax.eval_shape(self._densities, self.model.position, rows, self._key)
+        except Exception as error:
+            raise ValueError(
+                f"likelihood must have what it reads of a row; it failed: {checks.reason(error)} "
+                f"({checks.listed('row', checks.datum(rows))}): give more than x and y by name, as "
+                "log_score(x, y, exposure=…)"
+            ) from error
         return self._over_draws(self._densities, rows, log=True)
 
-    def log_score(self, x: PyTree, y: Any) -> float:
+    def log_score(self, x: PyTree, y: Any, **others: Any) -> float:
         """Return the mean of `log_scores` over rows: higher is better, and its negative is the NLL.
 
         Args:
             x: inputs like data["x"], leading axis b.
             y: observations like data["y"], leading axis b.
+            **others: as for `log_scores`.
 
         Raises:
             TypeError, ValueError: an argument is not like that of the data.
         """
-        return float(np.mean(self.log_scores(x, y), dtype=np.float64))
+        return float(np.mean(self.log_scores(x, y, **others), dtype=np.float64))
 
     # Methods, not functions made in a call, so that each is compiled once.
 
@@ -190,7 +205,7 @@ class NetworkPredictions:
     def _check(self, x: PyTree) -> None:
         """Check inputs against those of the data, as far as these are known."""
         if self.row is None:
-            checks.arrays("x", x)
+            checked_inputs(self.model, x)
             return
         shapes = jax.tree.map(lambda leaf: np.shape(leaf)[1:], x)
         expected = jax.tree.map(lambda leaf: leaf.shape, self.row)

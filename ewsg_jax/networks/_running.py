@@ -2,12 +2,12 @@
 
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 
 from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Array, Position, PyTree
-from ewsg_jax.networks._model import NetworkModel, NetworkPrediction
+from ewsg_jax.networks._likelihoods import check_predicts
+from ewsg_jax.networks._model import NetworkModel, NetworkPrediction, checked_inputs
 from ewsg_jax.run.moments import MomentPlan, Moments, moments
 
 
@@ -75,21 +75,8 @@ def running_predictive(
             "model must be of a network without a key to be averaged along a run; got one that "
             "takes a key: keep its draws and give samples.predict a key"
         )
-    likelihood = model.likelihood
-    if likelihood.mean is None and likelihood.probabilities is None:
-        raise ValueError(
-            "likelihood must say a mean or class probabilities, which are averaged; got "
-            f"{likelihood.name}: give networks.Likelihood(log_density, mean=…)"
-        )
-    predictions = _PredictionsAt(model, checks.arrays("x", x))
-    try:
-        jax.eval_shape(predictions, model.position)
-    except Exception as error:
-        raise ValueError(
-            f"x must be rows of inputs like data['x']; the network failed on them: "
-            f"{checks.reason(error)} ({checks.listed('x', checks.shapes(x))})"
-        ) from error
-    return moments(predictions, steps=steps)
+    check_predicts(model.likelihood)
+    return moments(_PredictionsAt(model, checked_inputs(model, x)), steps=steps)
 
 
 def predictive_of(averages: Moments) -> NetworkPrediction:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ewsg_jax.base import checks, numeric
+from ewsg_jax.base import checks
 from ewsg_jax.base.typing import Data, Key, Position, PyTree
 from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.networks._posterior import checked_rows
 from ewsg_jax.networks._train import starts, trained_starts
 
 
@@ -72,8 +73,7 @@ def warm_start(
     checks.instance("model", model, NetworkModel, "what ewsg_jax.networks.posterior returns")
     checks.integer("num_members", num_members)
     checks.positive("seconds", seconds)
-    data = numeric.native(data)
-    checks.data(data)
+    data = checked_rows(data)
     checks.finite("data", data)
     if start is not None:
         checks.function("start", start, "(key) -> params")

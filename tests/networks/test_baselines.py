@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from jax.flatten_util import ravel_pytree
+from jax.scipy.special import gammaln
 
 # pyright: reportArgumentType=false
 import ewsg_jax as ewsg
@@ -261,6 +263,32 @@ def test_baselines_and_runs_have_the_predictions_of_a_fit():
     low, high = found.interval(x, 0.9)
     width = 2 * 1.645 * np.sqrt(NOISE**2 + np.einsum("ij,jk,ik->i", x, EXACT, x))
     np.testing.assert_allclose(high - low, width, rtol=0.1)
+
+
+def test_a_log_score_reads_what_the_likelihood_reads_of_a_row():
+    """Counts with an exposure, by SciPy."""
+    rng = np.random.default_rng(0)
+    exposure = rng.uniform(1.0, 9.0, 6).astype(np.float32)
+    x, counts = INPUTS[:6].astype(np.float32), rng.poisson(exposure)
+
+    def density(output, row):
+        log_rate = output + jnp.log(row["exposure"])
+        return row["y"] * log_rate - jnp.exp(log_rate) - gammaln(row["y"] + 1.0)
+
+    model = networks.posterior(
+        lambda params, x: x @ params,
+        jnp.ones(4),
+        {"x": x, "y": counts, "exposure": exposure},
+        likelihood=networks.Likelihood(density, mean=jnp.exp),
+        check_data=False,
+    )
+    members = [np.full(4, 0.1, np.float32), np.full(4, -0.2, np.float32)]
+    found = networks.predictions(model, networks.ensemble(members))
+    rates = np.exp(np.stack([x @ member for member in members]))
+    expected = np.log(scipy.stats.poisson(rates * exposure).pmf(counts).mean(0))
+    scores = found.log_scores(x, counts, exposure=exposure)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    np.testing.assert_allclose(found.predict(x).mean, rates.mean(0), rtol=1e-5)
 
 
 def test_sds_of_means_far_from_0_do_not_round_to_nothing():

@@ -112,6 +112,20 @@ def test_training_mode_is_refused_with_the_way_out(package):
         model_of(apply, params)
 
 
+@pytest.mark.parametrize("package", ["linen", "nnx", "equinox"])
+def test_a_module_in_the_place_of_a_function_is_refused_with_the_way_out(package):
+    if package == "linen":
+        variables = Linen().init(jax.random.key(0), X)
+        module, params, way = Linen(), variables, "module.apply and its variables"
+    elif package == "nnx":
+        module, params, way = Nnx(nnx.Rngs(0)), {"w": jnp.ones(3)}, "networks.from_nnx"
+    else:
+        module = equinox.nn.Linear(3, 2, key=jax.random.key(0))
+        params, way = equinox.filter(module, equinox.is_array), "networks.from_equinox"
+    with pytest.raises(ValueError, match=f"apply must return.*{way}"):
+        model_of(module, params)
+
+
 def test_dropout_by_a_held_key_is_refused():
     rngs = {"dropout": jax.random.key(3)}
     network = nn.Dropout(0.5, deterministic=False)

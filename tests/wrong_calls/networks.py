@@ -22,8 +22,9 @@ def apply(params, x):
     return jnp.tanh(x @ params["hidden"]["kernel"]) @ params["last"]
 
 
-def made(apply=apply, params=PARAMS, y=X[:, 0], likelihood="normal", x=X, **options):
-    return networks.posterior(apply, params, {"x": x, "y": y}, likelihood=likelihood, **options)
+def made(apply=apply, params=PARAMS, y=X[:, 0], likelihood="normal", x=X, data=None, **options):
+    rows = {"x": x, "y": y} | (data or {})
+    return networks.posterior(apply, params, rows, likelihood=likelihood, **options)
 
 
 def call(*arguments, **options):
@@ -69,6 +70,15 @@ WRONG["networks.posterior"] |= {
     "T apply | (a, b, c, d) | must be a function (params, x), or": call(lambda a, b, c, d: a),
     "T likelihood | (a, b, c, d) | must be a function (output, row), or": call(
         likelihood=lambda a, b, c, d: a
+    ),
+    "V likelihood | shape (2,) | must return a floating-point scalar": call(
+        likelihood=lambda output, row: output - row["y"]
+    ),
+    "V likelihood | 'z' (output: (2,) float32, row['x']: (2,) | must return a scalar": call(
+        likelihood=lambda output, row: jnp.sum(output - row["z"])
+    ),
+    "T params | params['act'] is <function | keep the arrays only": call(
+        params={**PARAMS, "act": apply}
     ),
     "V params | params['last'] holds 6 NaN | must be finite": call(
         params={**PARAMS, "last": jnp.full((3, 2), NAN)}
@@ -137,6 +147,23 @@ WRONG["networks.model"] |= {
         likelihood=lambda output, row: -jnp.sum((output - row["y"]) ** 2), check_data=False
     ).draw(KEY, PARAMS, X),
 }
+OWN = made(likelihood=lambda output, row: -jnp.sum((output - row["z"]) ** 2), data={"z": X[:, 0]})
+PREDICTIONS = networks.predictions(OWN, networks.ensemble([PARAMS, PARAMS]))
+WRONG["networks.predictions"] |= {
+    "V likelihood | a function | must say a mean or class probabilities": lambda: (
+        PREDICTIONS.predict(X)
+    ),
+    "V likelihood | a function | must have a draw(key, output)": lambda: PREDICTIONS.interval(X),
+    "V likelihood | 'z' | must have what it reads of a row | by name": lambda: (
+        PREDICTIONS.log_score(X, X[:, 0])
+    ),
+    "V z | shape (2,) | an observation for each of 6 rows": lambda: PREDICTIONS.log_score(
+        X, X[:, 0], z=X[:2, 0]
+    ),
+    "V x | x: (6, 3) float32 | rows of inputs like data['x']": lambda: PREDICTIONS.interval(
+        np.ones((6, 3), np.float32)
+    ),
+}
 WRONG["networks.normal"] |= {
     "V scale | 'known' (str) | a positive number, 'learned' or None": lambda: networks.normal(
         "known"
@@ -185,6 +212,7 @@ WRONG["networks.warm_start"] |= {
     "V num_members | 0 | a whole number, at least 1": lambda: networks.warm_start(
         KEY, MODEL, {"x": X, "y": LABELS}, num_members=0
     ),
+    "T data | {'x' | a dictionary of rows": lambda: networks.warm_start(KEY, MODEL, {"x": X}),
     "V data | data['x'] holds 12 NaN | must be finite": lambda: networks.warm_start(
         KEY, MODEL, {"x": X * NAN, "y": LABELS}
     ),

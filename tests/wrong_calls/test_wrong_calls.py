@@ -38,7 +38,6 @@ UNTESTED = {
     "networks.ensemble": "`networks/test_baselines.py` has its wrong calls",
     "networks.swag": "`networks/test_baselines.py` has its wrong calls",
     "networks.laplace": "`networks/test_baselines.py` has its wrong calls",
-    "networks.predictions": "`networks/test_baselines.py` has its wrong calls",
     "bounds.normal_taylor": "takes no argument",
     "datasets.breast_cancer": "takes no argument",
 }
