@@ -258,6 +258,7 @@ class Assembly:
         structure: that of the parameters.
         is_sampled: which of their leaves are sampled.
         constants: the leaves that are not.
+        dtypes: those in which the network reads the sampled leaves; None for that of the position.
         log_prior: the log density of a position.
         training_prior: that by which networks are trained.
         remade: makes the model again with other roles or parameters.
@@ -275,6 +276,8 @@ class Assembly:
         self.apply, self.keys, self.likelihood = apply, keys, likelihood
         self.is_sampled = tuple(is_sampled)
         self.constants = [x for x, sampled in zip(leaves, is_sampled, strict=True) if not sampled]
+        sampled_leaves = [x for x, sampled in zip(leaves, is_sampled, strict=True) if sampled]
+        self.dtypes = [x.dtype if x.dtype.itemsize < 4 else None for x in sampled_leaves]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
         self.training_prior: Callable[[Position], Array] = self.log_prior
         self.remade: Remake
@@ -302,7 +305,11 @@ class Assembly:
     def start(self, params: PyTree) -> Position:
         """Return the position of these parameters."""
         leaves = jax.tree.leaves(jax.tree.map(jnp.asarray, params))
-        kept = [x if sampled else None for x, sampled in zip(leaves, self.is_sampled, strict=True)]
+        # Steps are smaller than what half precision resolves.
+        kept = [
+            pytrees.widened(x) if sampled else None
+            for x, sampled in zip(leaves, self.is_sampled, strict=True)
+        ]
         network = self.structure.unflatten(kept)
         if not self.has_raw_sd:
             return network
@@ -311,7 +318,13 @@ class Assembly:
 
     def params(self, position: Position) -> PyTree:
         """Return the parameters at a position."""
-        leaves = iter(jax.tree.leaves(position.network if self.has_raw_sd else position))
+        wide = jax.tree.leaves(position.network if self.has_raw_sd else position)
+        leaves = iter(
+            [
+                x if dtype is None else x.astype(dtype)
+                for x, dtype in zip(wide, self.dtypes, strict=True)
+            ]
+        )
         others = iter(_CARRIED.leaves.get(id(self), self.constants))
         return self.structure.unflatten(
             [next(leaves) if sampled else next(others) for sampled in self.is_sampled]

@@ -57,7 +57,8 @@ def posterior(
             of `networks.from_nnx` and `networks.from_equinox`. Or `apply(params, x, key)`, a
             random network (dropout, augmentation).
         params: its parameters, a pytree of floating-point arrays. Of Flax's variables {"params":
-            …, "batch_stats": …} all collections but "params" are fixed.
+            …, "batch_stats": …} all collections but "params" are fixed. Leaves of half precision
+            are sampled in float32, and read by the network as they are.
         data: the rows {"x": inputs, "y": observations}, or some of them; x may be a pytree. A
             likelihood of your own may read more leaves. They are checked, and not kept.
         likelihood: `"normal"` (2k numbers for k in an observation: means, then raw standard

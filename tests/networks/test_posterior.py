@@ -91,6 +91,26 @@ def test_only_sampled_leaves_are_a_position():
     assert len(jax.tree.leaves(model.trainable().position)) == 3
 
 
+def test_half_precision_is_sampled_in_float32_and_read_as_it_is():
+    """Steps of a chain are smaller than what bfloat16 resolves."""
+    half = jax.tree.map(lambda x: jnp.asarray(x, jnp.bfloat16), PARAMS)
+    data = {"x": X.astype(jnp.bfloat16), "y": Y["categorical"]}
+    model = ewsg.networks.posterior(apply, half, data, likelihood="categorical")
+    assert {x.dtype for x in jax.tree.leaves(model.position)} == {jnp.dtype("float32")}
+    assert {x.dtype for x in jax.tree.leaves(model.prior_variance)} == {jnp.dtype("float32")}
+    # A thousandth is nothing to bfloat16, and something to the prior.
+    near = jax.tree.map(lambda x: x * 1.001, model.position)
+    read = model.params(near)
+    jax.tree.map(np.testing.assert_array_equal, read, half)
+    out = model.output(near, data["x"])
+    np.testing.assert_array_equal(out, jax.vmap(apply, (None, 0))(half, data["x"]))
+    assert out.dtype == jnp.bfloat16
+    assert model.posterior.log_prior(near) < model.posterior.log_prior(model.position)
+    np.testing.assert_array_equal(
+        model.with_params(half).params(near)["last"]["bias"], half["last"]["bias"]
+    )
+
+
 def test_a_mean_alone_has_one_learned_sd():
     data = {"x": X, "y": Y["normal"]}
     model = ewsg.networks.posterior(one, PARAMS, data, likelihood="normal")
