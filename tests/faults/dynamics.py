@@ -32,7 +32,7 @@ FAULTS = [
           "dynamics/test_cyclical.py::test_which_draws_of_a_cycle_are_kept[3-kept3]"),
     Fault("SWAG: half of the low rank is missing", "networks._fitted", drop("2"),
           "networks/test_baselines.py::test_swag_has_the_mean_and_covariance_of_a_path[12-4]"),
-    Fault("Laplace: the prior counts twice", "networks.laplace", drop("np.diag(prior)"),
+    Fault("Laplace: the prior counts twice", "networks._by_directions", drop("np.diag(prior)"),
           "networks/test_baselines.py::test_laplace_of_a_linear_model_is_its_posterior[False]"),
     Fault("exact: temperature not its root", "Exact.coefficients", drop_call("jnp.sqrt"),
           "dynamics/test_stationary_law.py::test_full_gradient_in_one_dimension[exact-0.1-1.0-0.4-2.0]"),
