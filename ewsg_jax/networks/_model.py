@@ -255,12 +255,12 @@ class Assembly:
         apply: `apply(params, x)`, or `apply(params, x, key)`.
         keys: which functions take a key.
         likelihood: the likelihood.
-        structure: that of the parameters.
+        structure: the pytree structure of the parameters.
         is_sampled: which of their leaves are sampled.
-        constants: the leaves that are not.
-        dtypes: those in which the network reads the sampled leaves; None for that of the position.
+        constants: the leaves that are not sampled.
+        dtypes: the dtype in which the network reads each sampled leaf; None for the position's.
         log_prior: the log density of a position.
-        training_prior: that by which networks are trained.
+        training_prior: the log density of a position by which networks are trained.
         remade: makes the model again with other roles or parameters.
     """
 

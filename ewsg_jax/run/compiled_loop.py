@@ -163,7 +163,7 @@ def loop_of(layout: ProgramLayout) -> Callable[..., Call]:
     return advance_small if layout.small else advance
 
 
-def _advance(
+def make_span(
     kernel: Kernel,
     layout: ProgramLayout,
     inputs: RunInputs,
@@ -173,7 +173,7 @@ def _advance(
     *,
     kind: LoopKind,
 ) -> Call:
-    """Make the steps of a span, of all chains.
+    """Make the steps of a span, of all chains; `advance` is this function, compiled.
 
     Args:
         kernel: the kernel.
@@ -279,7 +279,7 @@ def _advance(
 
 
 _jit = functools.partial(
-    jax.jit, _advance, static_argnames=("layout", "kind"), donate_argnames=("state",)
+    jax.jit, make_span, static_argnames=("layout", "kind"), donate_argnames=("state",)
 )
 advance, advance_small = _jit(), _jit(compiler_options=LOOP)
 

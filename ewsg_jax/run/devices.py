@@ -309,7 +309,7 @@ def _advance(
 
         def of_part(data: Data, memory: PyTree) -> tuple[PyTree, Call]:
             states = state._replace(memory=memory)
-            call = compiled_loop._advance(kernel, layout, inputs, data, span, states, kind=kind)
+            call = compiled_loop.make_span(kernel, layout, inputs, data, span, states, kind=kind)
             return call.state.memory, call._replace(state=call.state._replace(memory=()))
 
         memory, call = devices.of_parts(of_part, shared_memory, data, state.memory)
