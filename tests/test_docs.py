@@ -45,6 +45,10 @@ DOCUMENTS = [
 ]
 
 
+LONG_RUNS = ("hierarchies", "learning_coefficient", "loaders", "recipes")
+"""Documents whose programs run for longer than they compile."""
+
+
 def test_tables_are_those_of_the_library():
     for path, text in methods.documents().items():
         assert path.read_text() == text, (
@@ -216,8 +220,10 @@ def test_parts_of_your_own_are_short_and_need_public_names_only():
 
 @pytest.mark.full
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_document_examples_run(path):
+def test_document_examples_run(path, request):
     """Each block asserts what the text around it says."""
+    if path.stem in LONG_RUNS:
+        request.getfixturevalue("optimised")
     if path.stem == "pymc":
         skip_without_pymc()
     run_blocks(path)
