@@ -2,6 +2,7 @@
 
 import ctypes
 import fnmatch
+import gc
 import importlib.metadata
 import itertools
 import os
@@ -105,6 +106,12 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(
                     pytest.mark.skip(reason="needs the data that EWSG_JAX_DATA points to")
                 )
+
+
+def pytest_collection_finish(session):
+    """Let no later collection of garbage go through modules and tests, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 STATUS, TESTS_RUN, MOST_BYTES = Path("/proc/self/statm"), itertools.count(1), 1_200_000_000
