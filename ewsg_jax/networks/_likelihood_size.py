@@ -29,11 +29,20 @@ def odd_size(assembly: Assembly, position: Position, rows: Data) -> list[Finding
         assembly: the parts of the model.
         position: a position.
         rows: the rows {"x": inputs, "y": observations}.
+
+    Raises:
+        ValueError: it, or its derivative by the output, is not finite.
     """
     n = num_rows(rows)
     # Some of the rows show a factor of n; all would take a Hessian of each.
     subset = take_rows(rows, evenly(n, 64))
     squares, curvatures = map(jnp.asarray, _squares_and_curvatures(assembly, position, subset))
+    if not_finite := int(jnp.sum(~jnp.isfinite(squares))):
+        raise ValueError(
+            "likelihood must be finite at params, and its derivative by the output; it is not on "
+            f"{not_finite} of {len(squares)} rows: keep what it takes the logarithm or the root of "
+            "above 0, as jax.nn.softplus does"
+        )
     if bool(jnp.all(curvatures < 0)):
         text = "likelihood is curved upwards on all rows, as the negative of a log density is"
         return [Finding("size", "note", text, "is it a loss? Give its negative")]
@@ -65,7 +74,9 @@ def _squares_and_curvatures(
         def density(x: Array) -> Array:
             return assembly.likelihood.log_density(x.reshape(shape), row)
 
-        gradient = jax.grad(density)(flat)
-        return jnp.sum(gradient**2), -jnp.trace(jax.hessian(density)(flat))
+        value, gradient = jax.value_and_grad(density)(flat)
+        # A logarithm of a negative number is NaN, and has a derivative.
+        square = jnp.where(jnp.isfinite(value), jnp.sum(gradient**2), jnp.nan)
+        return square, -jnp.trace(jax.hessian(density)(flat))
 
     return jax.vmap(of_row)(rows)

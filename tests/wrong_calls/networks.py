@@ -77,6 +77,9 @@ WRONG["networks.posterior"] |= {
     "V likelihood | 'z' (output: (2,) float32, row['x']: (2,) | must return a scalar": call(
         likelihood=lambda output, row: jnp.sum(output - row["z"])
     ),
+    "V likelihood | on 6 of 6 rows | must be finite at params": call(
+        likelihood=lambda output, row: jnp.log(-jnp.sum(output**2))
+    ),
     "T params | params['act'] is <function | keep the arrays only": call(
         params={**PARAMS, "act": apply}
     ),
