@@ -48,12 +48,13 @@ def coarse_numbers(
     return [Finding("spacing", "doubt" if is_doubtful else "note", text, _cure(center[k]))]
 
 
-def of_draws(draws: PyTree, is_finite: np.ndarray) -> list[Finding]:
+def of_draws(draws: PyTree, is_finite: np.ndarray, name: str = "position") -> list[Finding]:
     """Return findings on coordinates of a run that never moved, or moved on a coarse grid.
 
     Args:
         draws: draws of positions with leading axes (chain, draw).
         is_finite: which chains stayed finite, shape (chain,): others stand still.
+        name: what a position is called in messages.
     """
     findings: list[Finding] = []
     for place, leaf in enumerate(jax.tree.leaves(draws)):
@@ -70,8 +71,7 @@ def of_draws(draws: PyTree, is_finite: np.ndarray) -> list[Finding]:
         if not np.any(high - low < 6 * SPACINGS_PER_SD * spacing):
             continue
         flat = values.reshape(chains * values.shape[1], -1).astype(np.float64)
-        name = names_of_leaves(draws, "position")[place]
-        names = coordinate_names(name, leaf.shape[2:])
+        names = coordinate_names(names_of_leaves(draws, name)[place], leaf.shape[2:])
         still = np.flatnonzero(np.ptp(flat, axis=0) == 0)
         if len(still):
             k = int(still[0])

@@ -19,6 +19,8 @@ from ewsg_jax.base.typing import Data, Key, PyTree
 from ewsg_jax.draws.convergence import mcse, rhat
 from ewsg_jax.kernels.pair import Pair, kernel
 from ewsg_jax.kernels.protocol import Kernel
+from ewsg_jax.model_checks import spacing
+from ewsg_jax.model_checks.finding import Finding
 from ewsg_jax.rows._view import CHUNK_SIZE, num_rows
 from ewsg_jax.run.sample import sample
 from ewsg_jax.run.samples import Samples
@@ -121,6 +123,7 @@ class PairedChains:
         noise: the mean over draws of the trace of the covariance of one row's gradient.
         diverged: whether a chain diverged.
         interrupted: whether the last call was interrupted.
+        spacing: what the last draws say of weights that move on a coarse grid of their dtype.
     """
 
     def __init__(self, request: CoefficientRequest, setting: Setting, number: int) -> None:
@@ -133,6 +136,7 @@ class PairedChains:
         self._noises: list[np.ndarray] = []
         self.num_steps, self.data_passes, self.curvature = 0, 0.0, -np.inf
         self.diverged = self.interrupted = False
+        self.spacing: list[Finding] = []
 
     @property
     def noise(self) -> float:
@@ -173,6 +177,8 @@ class PairedChains:
         with warnings.catch_warnings():
             # A step that is too large shows in `is_finite`, and is made smaller.
             warnings.filterwarnings("ignore", ".*diverge.*", RuntimeWarning)
+            # Of weights on a coarse grid the result says it once.
+            warnings.filterwarnings("ignore", ".* apart (in|there)", RuntimeWarning)
             samples = sample(
                 self._key,
                 self._kernel,
@@ -208,6 +214,7 @@ class PairedChains:
             draws=jax.tree.map(lambda x: np.asarray(x)[:, evenly(x.shape[1], 4)], samples.draws),
         )
         values = self._at_draws(sparse, stiffness, (request.target.center, rows))
+        self.spacing = spacing.of_draws(samples.draws[1], samples.is_finite, "weights")
         self.curvature = max(self.curvature, float(values["curvature"].max()))
         self.diverged |= not np.isfinite(values["curvature"]).all()
         if with_noise:

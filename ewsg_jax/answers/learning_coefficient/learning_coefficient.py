@@ -387,7 +387,7 @@ def _run_findings(
     request: CoefficientRequest, chains: PairedChains, estimate: CoefficientEstimate, unknown: str
 ) -> list[Finding]:
     """Return what draws show to be wrong; `unknown` says why the bias is not known, "" if it is."""
-    findings = []
+    findings = [*chains.spacing]
     if estimate.value < -2 * estimate.error:
         text = (
             f"λ̂ is negative: draws have a lower loss than weights, in the mean by "

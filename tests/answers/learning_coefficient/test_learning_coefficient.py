@@ -128,6 +128,16 @@ def test_a_mean_loss_and_weights_that_no_row_reaches_are_told():
     assert "divided by n" in repr(result)
 
 
+@pytest.mark.filterwarnings("error")
+def test_weights_on_a_coarse_grid_of_float32_are_told_once():
+    far = np.array([1e6, 2e6]) + BEST
+    y = X.astype(float) @ far + (Y - X @ BEST)
+    data = {"x": X, "y": y.astype(np.float32)}
+    result = of(far.astype(np.float32), data=data, num_steps=1_000)
+    assert [one.kind for one in result.findings].count("spacing") == 1
+    assert "apart in float32" in repr(result) or "numbers of float32 are" in repr(result)
+
+
 def test_a_budget_ends_a_run_and_keeps_what_there_is():
     result = of(tolerance=1e-6, num_steps=1_000)
     assert result.num_steps <= 1_000
