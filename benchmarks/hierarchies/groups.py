@@ -43,10 +43,12 @@ def intercepts(
     y = mu + tau * rng.normal(size=num_groups)[g] + sd * rng.normal(size=n)
     rows = narrow_rows(g=g, y=y, **({} if se is None else {"se": se}))
     unit = np.log(width)
+    # The scales, with their priors and grids.
     hypers = {"log_tau": Hyper("half_normal", width, unit - 13, unit + 1.6, 60)}
     if se is None:
         centre = np.log(s_width)
         hypers["log_s"] = Hyper("half_normal", s_width, centre - 6, centre + 1.6, 40)
+    # The coefficients given the scales, for exact draws.
     design = np.column_stack([np.zeros(n), one_hot(g, num_groups)])
     between = np.column_stack([-np.ones(num_groups), np.eye(num_groups)])
     first = np.eye(1, num_groups + 1)
@@ -59,6 +61,7 @@ def intercepts(
         ],
         {"mu": (), "a": (num_groups,)},
     )
+    # The same density for JAX, centred and not.
     of_scales = prior_of(hypers)
 
     def shared(p: Any) -> Any:
@@ -105,10 +108,12 @@ def slopes(name: str, title: str, num_groups: int, n: int, tau: float, seed: int
     g, x = np.sort(rng.integers(num_groups, size=n)), rng.normal(size=n)
     b = 0.7 + tau * rng.normal(size=num_groups)
     rows = narrow_rows(g=g, x=x, y=-0.3 + b[g] * x + 0.8 * rng.normal(size=n))
+    # The scales, with their priors and grids.
     hypers = {
         "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 60),
         "log_s": Hyper("half_normal", 1.0, -4, 1.6, 40),
     }
+    # The coefficients given the scales, for exact draws.
     design = np.column_stack(
         [np.ones(n), np.zeros(n), one_hot(g, num_groups) * double(rows["x"])[:, None]]
     )
@@ -122,6 +127,7 @@ def slopes(name: str, title: str, num_groups: int, n: int, tau: float, seed: int
         ],
         {"alpha": (), "beta": (), "b": (num_groups,)},
     )
+    # The same density for JAX, centred and not.
     of_scales = prior_of(hypers)
 
     def shared(p: Any) -> Any:
@@ -187,6 +193,7 @@ def lines(
     """
     is_correlated = rho is not None
     rows = _lines_rows(num_groups, n, taus, rho or 0.0, 0.7, seed)
+    # The scales, with their priors and grids.
     hypers = {
         "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 40),
         "log_omega": Hyper("half_normal", 1.0, -13, 1.6, 40),
@@ -195,6 +202,7 @@ def lines(
         hypers["r"] = Hyper("normal", 0.7, -3.5, 3.5, 24)
     hot, eye = one_hot(rows["g"], num_groups), np.eye(num_groups)
     zeros = np.zeros_like(eye)
+    # The coefficients given the scales, for exact draws.
     design = np.column_stack([np.zeros((n, 2)), hot, hot * double(rows["x"])[:, None]])
     ones, none = -np.ones((num_groups, 1)), np.zeros((num_groups, 1))
     of_a = np.hstack([ones, none, eye, zeros])
@@ -225,6 +233,7 @@ def lines(
 
     leaves = {"alpha": (), "beta": (), "a": (num_groups,), "b": (num_groups,)}
     linear = Linear(hypers, terms, leaves, more)
+    # The same density for JAX, centred and not.
     of_scales = prior_of(hypers)
 
     def shared(p: Any) -> Any:

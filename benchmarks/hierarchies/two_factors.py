@@ -37,10 +37,12 @@ def two_factors(
     i = region[j] if is_nested else rng.integers(first, size=n)
     a, b = taus[0] * rng.normal(size=first), taus[1] * rng.normal(size=second)
     rows = narrow_rows(i=i, j=j, y=0.4 + a[i] + b[j] + 0.9 * rng.normal(size=n), se=np.full(n, 0.9))
+    # The scales, with their priors and grids.
     hypers = {
         "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 50),
         "log_omega": Hyper("half_normal", 1.0, -13, 1.6, 50),
     }
+    # The coefficients given the scales, for exact draws; the prior squares rows of `of_a` and `of_b`.
     one = np.ones((n, 1))
     hot_i, hot_j = one_hot(i, first), one_hot(j, second)
     of_a = np.hstack([np.zeros((first, 1)), np.eye(first), np.zeros((first, second))])
@@ -61,6 +63,7 @@ def two_factors(
         ],
         {"mu": (), "a": (first,), "b": (second,)},
     )
+    # The same density for JAX, centred and not.
     of_scales = prior_of(hypers)
     regions = jnp.asarray(region)
 

@@ -23,10 +23,12 @@ def walk(name: str, title: str, num_times: int, tau: float, seed: int) -> Pair:
     rng = np.random.default_rng(seed)
     a = 1.0 + tau * np.cumsum(rng.normal(size=num_times))
     rows = narrow_rows(t=np.arange(num_times), y=a + 0.6 * rng.normal(size=num_times))
+    # The scales, with their priors and grids.
     hypers = {
         "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 50),
         "log_s": Hyper("half_normal", 1.0, -6, 1.6, 40),
     }
+    # The coefficients given the scales, for exact draws.
     steps = np.eye(num_times) - np.eye(num_times, k=-1)
     linear = Linear(
         hypers,
@@ -37,6 +39,7 @@ def walk(name: str, title: str, num_times: int, tau: float, seed: int) -> Pair:
         ],
         {"a": (num_times,)},
     )
+    # The same density for JAX, centred and not.
     of_scales = prior_of(hypers)
 
     def prior(p: Any) -> Any:
