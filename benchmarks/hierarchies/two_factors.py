@@ -42,7 +42,7 @@ def two_factors(
         "log_tau": Hyper("half_normal", 1.0, -13, 1.6, 50),
         "log_omega": Hyper("half_normal", 1.0, -13, 1.6, 50),
     }
-    # The coefficients given the scales, for exact draws; the prior squares rows of `of_a` and `of_b`.
+    # The coefficients given the scales, for exact draws; `of_a` and `of_b` are rows of the prior.
     one = np.ones((n, 1))
     hot_i, hot_j = one_hot(i, first), one_hot(j, second)
     of_a = np.hstack([np.zeros((first, 1)), np.eye(first), np.zeros((first, second))])
