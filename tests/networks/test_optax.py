@@ -30,7 +30,7 @@ def outputs(params, x):
 
 
 # The mean of squares of psgld is of the likelihood's gradient alone, which needs the prior apart.
-CASES = [(name, 0.5) for name in DYNAMICS] + [("langevin", None), ("sgnht", None)]
+CASES = [(name, 0.5) for name in DYNAMICS] + [("sgnht", None)]
 
 
 @pytest.mark.usual_parameters("sgnht-None", "adaptive-0.5", "semi_implicit-0.5")
