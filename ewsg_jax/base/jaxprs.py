@@ -209,3 +209,12 @@ def constants(program: Program) -> Iterator[Any]:
 def is_literal(atom: Any) -> bool:
     """Return whether an atom is a literal, which has a value, and no variable."""
     return hasattr(atom, "val")
+
+
+def carried_out(equation: Equation, values: list[Any]) -> list[Any]:
+    """Return the results of an equation for these arrays."""
+    options = equation.primitive.get_bind_params(equation.params)
+    # JAX 0.10 returns functions apart, later versions all by name.
+    functions, options = options if isinstance(options, tuple) else ((), options)
+    results = equation.primitive.bind(*functions, *values, **options)
+    return list(results) if equation.primitive.multiple_results else [results]

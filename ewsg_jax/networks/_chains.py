@@ -57,6 +57,8 @@ class Chains:
         self.model, self.data, self.deadline = model, data, deadline
         self.num_rows = jax.tree.leaves(data)[0].shape[0]
         self.batch_size, self.step_size = self.num_rows, 0.0
+        # As many as there is time for, to compile for; of minibatches unknown.
+        self._all_steps = 0
         self.rounds: list[Samples] = []
         self.stopped: Stopped = "seconds"
         self._predictions: list[np.ndarray] = []
@@ -123,6 +125,7 @@ class Chains:
         # A tuning makes 20 steps of three gradients, of all chains on one core.
         per_step = (time.perf_counter() - compiled) / 60 / self._groups
         left = self.deadline - time.perf_counter()
+        self._all_steps = max(0, int(left / per_step))
         if left < 0 or left / per_step > 2_000:
             self._tune(6)
             return
@@ -202,6 +205,7 @@ class Chains:
                 steps,
                 groups=self._groups,
                 thin=steps // 10,
+                all_steps=self._all_steps,
                 in_threads=bool(self.rounds),
             )
 

@@ -14,11 +14,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run.batches import even_batches, joined, with_batch
 from ewsg_jax.run.host import on_host
-from ewsg_jax.run.sample import sample
+from ewsg_jax.run.request import Request
+from ewsg_jax.run.run import checked, run
 from ewsg_jax.run.samples import Samples
 
 
@@ -38,6 +40,7 @@ def sample_groups(
     *,
     groups: int,
     thin: int,
+    all_steps: int,
     in_threads: bool,
 ) -> Samples:
     """Return what `sample` does of all chains, whose groups run side by side.
@@ -50,25 +53,31 @@ def sample_groups(
         num_steps: steps of each chain.
         groups: the number of groups.
         thin: as for `sample`.
+        all_steps: about how many steps all calls make, of which this is one.
         in_threads: whether they run side by side; the first call of a shape may not.
     """
 
-    def run(bounds: tuple[int, int]) -> Samples:
+    def of_group(bounds: tuple[int, int]) -> Samples:
         first, end = bounds
         part = jax.tree.map(lambda x: x[first:end], state)
-        return sample(
-            key,
-            kernel,
-            None,
-            data,
-            num_steps,
+        request = Request(
+            key=key,
+            kernel=kernel,
+            position=None,
+            data=data,
+            num_steps=num_steps,
             state=part,
             first_chain=first,
             thin=thin,
             progress=False,
             check_data=False,
+            all_steps=all_steps,
             mesh=mesh,
         )
+        with as_of_now(kernel):
+            samples = run(checked(request))
+        assert isinstance(samples, Samples)
+        return samples
 
     # Over several devices `sample` shares out the chains itself.
     mesh = None
@@ -80,10 +89,10 @@ def sample_groups(
     if in_threads and len(bounds) > 1:
         with ThreadPoolExecutor(len(bounds), "ewsg_jax-chains") as pool:
             # What the caller's context holds, such as `jax.enable_x64`.
-            futures = [pool.submit(contextvars.copy_context().run, run, one) for one in bounds]
+            futures = [pool.submit(contextvars.copy_context().run, of_group, one) for one in bounds]
             parts = [future.result() for future in futures]
     else:
-        parts = [run(one) for one in bounds]
+        parts = [of_group(one) for one in bounds]
 
     # One run of all chains again; its time is that of the longest, for they ran side by side.
     if any(part.interrupted for part in parts):

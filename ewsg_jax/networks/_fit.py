@@ -122,7 +122,7 @@ def fit(
         prior=prior,
         sampled=sampled,
         fixed=fixed,
-    )
+    ).side_by_side()
     rows = jax.tree.map(jnp.asarray, rows)
     if trained is None:
         model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)

@@ -19,6 +19,7 @@ from ewsg_jax.networks._likelihood_size import odd_size
 from ewsg_jax.networks._likelihoods import Likelihood, for_output, likelihood_of
 from ewsg_jax.networks._model import Assembly, KeyUse, NetworkModel
 from ewsg_jax.networks._priors import Prior, log_prior_of, priors_of
+from ewsg_jax.networks._rows_last import has_convolutions
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import Rows, view
 
@@ -115,6 +116,7 @@ def posterior(
 
     # The shape of an output, which a normal likelihood without a scale depends on.
     output = _checked_output(apply, keys.apply, params, rows)
+    convolves = not keys.apply and has_convolutions(apply, params, rows["x"])
     likelihood = for_output(likelihood, output, rows)
     if likelihood.check is not None:
         likelihood.check(
@@ -123,17 +125,19 @@ def posterior(
     else:
         _check_density(likelihood, keys.density, output, rows)
 
-    def make(at: PyTree, roles: dict[str, str]) -> NetworkModel:
+    def make(at: PyTree, roles: dict[str, str], several: bool = False) -> NetworkModel:
         is_sampled = [role == "sampled" for role in roles.values()]
         assembly = Assembly(apply, keys, likelihood, at, is_sampled)
 
-        def remade(*, train: bool = False, params: PyTree | None = None) -> NetworkModel:
+        def remade(
+            *, train: bool = False, params: PyTree | None = None, several: bool = several
+        ) -> NetworkModel:
             as_sampled = {"trained": "sampled"} if train else {}
             others = {name: as_sampled.get(role, role) for name, role in roles.items()}
-            return make(at if params is None else params, others)
+            return make(at if params is None else params, others, several)
 
-        assembly.remade = remade
-        return _model(assembly, at, roles, prior, output)
+        assembly.remade, assembly.several = remade, several
+        return _model(assembly, at, roles, prior, output, convolves or several)
 
     model = make(params, roles)
     # What only values show, and only a density that is known: that of a random network is not.
@@ -147,7 +151,12 @@ def posterior(
 
 
 def _model(
-    assembly: Assembly, params: PyTree, roles: dict[str, str], prior: Prior, output: Any
+    assembly: Assembly,
+    params: PyTree,
+    roles: dict[str, str],
+    prior: Prior,
+    output: Any,
+    is_batched: bool,
 ) -> NetworkModel:
     """Return the model of parts that are checked.
 
@@ -157,6 +166,7 @@ def _model(
         roles: what each leaf is, by name.
         prior: the prior of the sampled leaves, as `posterior` takes it.
         output: the shape and dtype of the network's output for one row.
+        is_batched: whether the posterior has a log likelihood of many rows at once.
     """
     position = assembly.start(params)
     priors = priors_of(prior, assembly.named(position))
@@ -178,6 +188,7 @@ def _model(
             assembly.log_prior,
             check_values=_ObservationCheck(likelihood, _with_raw_sd(likelihood, output)),
             normalised=likelihood.normalised,
+            batched_log_likelihood=assembly.densities if is_batched else None,
         )
     variances = jax.tree.structure(position).unflatten([one.variance for one in priors])
     return NetworkModel(target, position, variances, likelihood, roles, assembly)

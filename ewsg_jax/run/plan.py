@@ -257,7 +257,7 @@ def _layout(
             ),
         ),
         total_chains=request.total_chains,
-        all_steps=num_steps,
+        all_steps=max(num_steps, request.all_steps or 0),
     )
     # The first batch of chains makes the arrays for the draws of all; later ones write into them.
     if request.total_chains is not None and not request.first_chain and not resumes:

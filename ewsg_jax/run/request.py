@@ -70,6 +70,10 @@ class Request(NamedTuple):
     """The number of chains of which these are a batch, None without `chain_batch_size`: the batches
     are compiled as all chains together would be, so that they round alike.
     """
+    all_steps: int | None = None
+    """The steps of all calls of which this is one, None without others: the program is compiled for
+    as long a run.
+    """
     row_shards: int | None = None
     """The number of parts into which the rows of a run that resumes are cut."""
     findings: tuple[Finding, ...] = ()
