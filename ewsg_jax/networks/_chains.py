@@ -47,14 +47,18 @@ class Chains:
         model: the network.
         data: all rows.
         deadline: when the time is up, by `time.perf_counter`.
+        temperature: T of the distribution exp(−V/T).
         batch_size: rows in a step's gradient, n for full gradients.
         step_size: h.
         rounds: the samples of each round.
         stopped: why the last round was the last.
     """
 
-    def __init__(self, key: Key, model: NetworkModel, data: Data, deadline: float) -> None:
+    def __init__(
+        self, key: Key, model: NetworkModel, data: Data, deadline: float, temperature: float
+    ) -> None:
         self.model, self.data, self.deadline = model, data, deadline
+        self.temperature = temperature
         self.num_rows = jax.tree.leaves(data)[0].shape[0]
         self.batch_size, self.step_size = self.num_rows, 0.0
         # As many as there is time for, to compile for; of minibatches unknown.
@@ -77,13 +81,22 @@ class Chains:
         if self._is_microcanonical:
             # A third of the length that suits d directions of the prior's sd: rows hold most of
             # them closer (`benchmarks/networks`).
-            length = math.sqrt(self._count) / 3
-            dynamics = microcanonical(step_size, decoherence_length=length, inverse_mass=mass)
+            length = math.sqrt(self.temperature * self._count) / 3
+            dynamics = microcanonical(
+                step_size,
+                decoherence_length=length,
+                temperature=self.temperature,
+                inverse_mass=mass,
+            )
             return kernel(dynamics, gradients.full(self.model.posterior))
         # A friction by which momentum lasts for 100 steps, as an optimiser's of 0.99; ±1 noise has
         # the same weak order and takes no time beside the gradients.
         dynamics = semi_implicit(
-            step_size, friction=0.01 / step_size, noise="rademacher", inverse_mass=mass
+            step_size,
+            friction=0.01 / step_size,
+            temperature=self.temperature,
+            noise="rademacher",
+            inverse_mass=mass,
         )
         if self._has_all_rows:
             return kernel(dynamics, gradients.full(self.model.posterior))

@@ -29,6 +29,7 @@ def fit(
     *,
     likelihood: str | Likelihood | Callable[[Array, Data], Array],
     prior: Prior = 1.0,
+    temperature: float = 1.0,
     sampled: Filter | None = None,
     fixed: Filter | None = None,
     seconds: float = 60.0,
@@ -58,6 +59,9 @@ def fit(
         data: the rows {"x": inputs, "y": observations}.
         likelihood: as there.
         prior: as there. Default: N(0, 1) for each number.
+        temperature: T of the distribution exp(−V/T) that is sampled, V the negative log posterior.
+            Default: 1, the posterior. A colder one, such as 0.1, gives other intervals, which are
+            no posterior's: judge them by held-out rows.
         sampled: as there. The other leaves are trained first, in one network that all chains share.
         fixed: as there.
         seconds: about how long the call takes, compiling included, in seconds; chains have at
@@ -101,6 +105,7 @@ def fit(
     began = time.perf_counter()
     checks.key(key)
     checks.positive("seconds", seconds)
+    checks.positive("temperature", temperature)
     of_starts, of_training, of_run = jax.random.split(key, 3)
     members = _checked_trained(trained) if trained is not None else None
     count = len(members) if members else _checked_count(num_members)
@@ -130,11 +135,11 @@ def fit(
         ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
     trained_at = time.perf_counter()
-    chains = Chains(of_run, model, rows, began + seconds)
+    chains = Chains(of_run, model, rows, began + seconds, temperature)
     chains.start(ensemble)
     tuned_at = time.perf_counter()
     chains.run(seconds / 4)
-    temperature, halved = chains.worth()
+    measured, halved = chains.worth()
     ended_at = time.perf_counter()
     times = trained_at - began, tuned_at - trained_at, ended_at - tuned_at
     (skipped, worst), samples = chains.burn_in(), chains.samples()
@@ -148,13 +153,14 @@ def fit(
         burn_in=sum(one.num_steps for one in chains.rounds[:skipped]),
         num_draws=samples.num_chains * samples.num_draws,
         rhat=worst,
-        temperature=temperature[0],
-        temperature_error=temperature[1],
+        temperature=measured[0],
+        temperature_error=measured[1],
         halved_change=halved[0],
         halved_error=halved[1],
         seconds=dict(zip(("train", "tune", "sample"), times, strict=True)),
         stopped=chains.stopped,
         standardised=standardise,
+        sampled_temperature=temperature,
     )
     row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows["x"])
     return FittedNetwork(model, samples, row, ensemble, report)

@@ -24,7 +24,7 @@ class FitReport:
         burn_in: steps that are left out, at the beginning.
         num_draws: draws of all chains that are kept.
         rhat: the largest R-hat of predictions at some rows; NaN for too few draws.
-        temperature: θ·∇V/d at draws, the mean, whose expectation is 1 under the posterior.
+        temperature: θ·∇V/d at draws, the mean, whose expectation is T, 1 under the posterior.
         temperature_error: its standard error over chains.
         halved_change: how much the mean of V/d changes when the step is halved, in the last steps.
             NaN if there was no time to measure it.
@@ -32,6 +32,7 @@ class FitReport:
         seconds: time of the parts: "train", "tune", "sample".
         stopped: why the run ended: "R-hat", "seconds" or "interrupted".
         standardised: whether the network reads and returns standardised numbers.
+        sampled_temperature: T of the distribution exp(−V/T) that was sampled.
     """
 
     dynamics: str
@@ -50,6 +51,7 @@ class FitReport:
     seconds: dict[str, float]
     stopped: str
     standardised: bool = False
+    sampled_temperature: float = 1.0
 
     @property
     def doubts(self) -> list[str]:
@@ -61,16 +63,22 @@ class FitReport:
                 "and the draws are an ensemble around several modes"
             )
         # Beyond its error, and by more than a tenth.
-        if not abs(self.temperature - 1) < max(0.1, 3 * self.temperature_error):
+        t = self.sampled_temperature
+        if not abs(self.temperature - t) < max(0.1 * t, 3 * self.temperature_error):
             doubts.append(
-                f"θ·∇V/d is {self.temperature:.2f} and not 1: the weights have not settled, or the "
-                "step is too long"
+                f"θ·∇V/d is {self.temperature:.2f} and not {t:g}: the weights have not settled, or "
+                "the step is too long"
             )
         if abs(self.halved_change) > max(0.02, 3 * self.halved_error):
             doubts.append(
                 f"half the step changes V/d by {self.halved_change:+.3f}: the step has a bias"
             )
         return doubts
+
+    @property
+    def _expected(self) -> str:
+        t = self.sampled_temperature
+        return "1 under the posterior" if t == 1 else f"{t:g} under exp(−V/{t:g})"
 
     def __str__(self) -> str:
         """Return what was chosen, what the draws are worth, and what is not known."""
@@ -92,7 +100,7 @@ class FitReport:
             f"{self.num_steps:,} steps, the first {self.burn_in:,} left out; {self.num_draws:,} "
             f"draws; ended by {self.stopped} ({times})",
             f"R-hat of predictions: {rhat_in_words(self.rhat, 3)}",
-            f"θ·∇V/d, 1 under the posterior: {self.temperature:.2f} ± {self.temperature_error:.2f}",
+            f"θ·∇V/d, {self._expected}: {self.temperature:.2f} ± {self.temperature_error:.2f}",
             f"V/d at half the step, the change: {halved}",
             *(f"doubt: {text}" for text in self.doubts),
             "not known: modes that no chain has met, and whether likelihood and prior are right: "

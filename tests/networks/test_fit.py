@@ -59,6 +59,27 @@ def test_the_posterior_predictive_is_that_of_linear_regression(fit):
     np.testing.assert_allclose(high, mean + reach, atol=0.1 * sd.max())
 
 
+@pytest.mark.full
+def test_a_cold_posterior_is_narrower():
+    """exp(−V/T) of a quadratic V has the same mean and √T times the sds."""
+    cold = ewsg.networks.fit(
+        jax.random.key(1),
+        linear,
+        PARAMS,
+        DATA,
+        likelihood=LIKELIHOOD,
+        temperature=0.25,
+        seconds=600.0,
+        standardise=False,
+    )
+    mean, mean_sd, _ = predictive()
+    found = cold.predict(NEW)
+    np.testing.assert_allclose(found.mean, mean, atol=0.1 * mean_sd.max())
+    np.testing.assert_allclose(found.mean_sd, mean_sd / 2, rtol=0.15)
+    assert cold.report.doubts == [], cold.report
+    assert "θ·∇V/d, 0.25 under exp(−V/0.25)" in str(cold.report)
+
+
 def test_the_report_of_a_settled_run_has_no_doubts(fit):
     assert fit.report.doubts == [], fit.report
     assert fit.report.stopped == "R-hat"

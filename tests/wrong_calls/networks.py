@@ -246,6 +246,7 @@ BROKEN = {"hidden": PARAMS["hidden"], "last": NAN * PARAMS["last"]}
 WRONG["networks.fit"] |= {
     "T key | 3 (int) | one typed PRNG key": fitted(key=3),
     "V seconds | 0.0 (float) | a positive number": fitted(seconds=0.0),
+    "V temperature | 0.0 (float) | a positive number": fitted(temperature=0.0),
     "V num_members | got 1 | must be at least 2": fitted(num_members=1),
     "T num_members | 2.5 (float) | a whole number": fitted(num_members=2.5),
     "V trained | got 1 | must be a list of the parameters of at least 2 networks": fitted(
