@@ -99,16 +99,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = record.parser(__doc__, "rows_last.json", PAIRS).parse_args(arguments)
     pairs, shorten = record.extent(options, PAIRS)
     before, results = machine(), []
-    for of_kind, cells, repeats in (
-        (dense, DENSE, REPEATS // shorten),
-        (convolutions, CONVOLUTIONS, REPEATS // (shorten * 10) or 1),
-    ):
-        for cell in cells[:1] if options.quick else cells:
-            for count in (1, NETWORKS):
-                what = f"{of_kind.__name__} {cell}, networks: {count}"
-                taken = measured(of_kind(*cell), count, pairs, repeats)
-                results.append(record.row(what, taken, None, ("rows last", "jax.vmap")))
-                print(record.told(results[-1]), flush=True)
+    few = slice(1 if options.quick else None)
+    networks = [(f"dense {cell}", dense(*cell), REPEATS // shorten) for cell in DENSE[few]]
+    networks += [
+        (f"convolutions {cell}", convolutions(*cell), REPEATS // (10 * shorten) or 1)
+        for cell in CONVOLUTIONS[few]
+    ]
+    for name, network, repeats in networks:
+        for count in (1, NETWORKS):
+            taken = measured(network, count, pairs, repeats)
+            what = f"{name}, networks: {count}"
+            results.append(record.row(what, taken, None, ("rows last", "jax.vmap")))
+            print(record.told(results[-1]), flush=True)
     record.write(options, PROTOCOL, pairs, before, results)
 
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks, pytrees
+from ewsg_jax.base.compiling import run
 from ewsg_jax.base.freshness import reads_now
 from ewsg_jax.base.modules import module
 from ewsg_jax.base.typing import Array, Data, Key, P, Position, PyTree, Scalar
@@ -182,7 +183,7 @@ def by_energy(
     """
     measured = dataclasses.replace(kernel, dynamics=_measured(kernel.dynamics))  # pyright: ignore
     shape = num_rounds, num_steps
-    sizes, variances, end = _tuned(measured, key, states, data, energy_variance, shape)
+    sizes, variances, end = run(_tuned, measured, key, states, data, energy_variance, shape)
     return Rounds(np.asarray(sizes, float), np.asarray(variances, float), end)
 
 

@@ -12,19 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax import gradients
-from ewsg_jax.base import rng
+from ewsg_jax.base import compiling, limits, rng
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.diagnostics._energy import by_energy
 from ewsg_jax.draws.convergence import rhat
 from ewsg_jax.draws.predict import predict
 from ewsg_jax.dynamics import microcanonical, semi_implicit
 from ewsg_jax.kernels.pair import kernel
-from ewsg_jax.kernels.protocol import Kernel
-from ewsg_jax.networks._cores import num_groups, sample_groups
+from ewsg_jax.kernels.protocol import Kernel, KernelState
+from ewsg_jax.networks._cores import compile_groups, num_groups, sample_groups
 from ewsg_jax.networks._curvature import largest_curvature
 from ewsg_jax.networks._model import NetworkModel
 from ewsg_jax.run.samples import Samples
 
+FIRST_STEPS = 40
+"""Steps of the first round, in which the program is compiled."""
 Stopped = Literal["R-hat", "seconds", "an interrupt"]
 
 
@@ -55,14 +57,26 @@ class Chains:
     """
 
     def __init__(
-        self, key: Key, model: NetworkModel, data: Data, deadline: float, temperature: float
+        self,
+        key: Key,
+        model: NetworkModel,
+        data: Data,
+        num_chains: int,
+        *,
+        deadline: float,
+        temperature: float,
     ) -> None:
         self.model, self.data, self.deadline = model, data, deadline
         self.temperature = temperature
         self.num_rows = jax.tree.leaves(data)[0].shape[0]
-        self.batch_size, self.step_size = self.num_rows, 0.0
-        # As many as there is time for, to compile for; of minibatches unknown.
-        self._all_steps = 0
+        # A first step by which a hundred move a number of N(0, 1) by its scale.
+        self.batch_size, self.step_size = self.num_rows, 0.01
+        self._num_chains, self._groups = num_chains, num_groups(num_chains)
+        # Of longer runs (`run.layout.SHORT_RUN_NUMBERS`) what is optimised in full pays.
+        is_long = deadline - time.perf_counter() > 20
+        self._all_steps = limits.INT32_MAX if is_long else 0
+        self._ahead = compiling.Ahead()
+        self._ahead_of_rounds: list[compiling.Ahead] = []
         self.rounds: list[Samples] = []
         self.stopped: Stopped = "seconds"
         self._predictions: list[np.ndarray] = []
@@ -123,12 +137,31 @@ class Chains:
             return f"microcanonical(step_size={h:.3g})"
         return f"sghmc(step_size={h:.3g}, friction={0.01 / h:.3g})"
 
+    def compile_ahead(self) -> None:
+        """Have a thread compile what chains with full gradients need, from shapes alone."""
+        if not self._is_microcanonical:
+            return
+        kernel, count = self.kernel(self.step_size), self._num_chains
+        start = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), self.model.position)
+        keys = jax.random.split(self._key, count)
+        shapes = jax.eval_shape(_first_states, kernel, keys, start, self.data)
+        state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+
+        def tune() -> None:
+            compiling.run(_first_states, kernel, keys, start, self.data)
+            by_energy(self._key, kernel, state, self.data, self._energy_variance, 1, 20)
+
+        def first_round() -> None:
+            self._ahead_of_rounds = compile_groups(
+                self._key, kernel, state, self.data, FIRST_STEPS, **self._of_rounds(FIRST_STEPS)
+            )
+
+        self._ahead.add("tune", tune)
+        self._ahead.add("first round", first_round)
+
     def start(self, ensemble: Position) -> None:
         """Choose the kernel and its step size at trained networks."""
-        count = len(jax.tree.leaves(ensemble)[0])
-        self._groups, self._num_chains = num_groups(count), count
-        # A first step by which a hundred move a number of N(0, 1) by its scale.
-        self.step_size = 0.01
+        self._ahead.wait("tune")
         self._state = self._started(ensemble)
         self._tune(1)
         compiled = time.perf_counter()
@@ -138,7 +171,6 @@ class Chains:
         # A tuning makes 20 steps of three gradients, of all chains on one core.
         per_step = (time.perf_counter() - compiled) / 60 / self._groups
         left = self.deadline - time.perf_counter()
-        self._all_steps = max(0, int(left / per_step))
         if left < 0 or left / per_step > 2_000:
             self._tune(6)
             return
@@ -148,8 +180,7 @@ class Chains:
 
     def _started(self, ensemble: Position) -> PyTree:
         keys = jax.random.split(self._next_key(), self._num_chains)
-        init = jax.jit(jax.vmap(self.kernel(self.step_size).init, (0, 0, None)))
-        return init(keys, ensemble, self.data)
+        return compiling.run(_first_states, self.kernel(self.step_size), keys, ensemble, self.data)
 
     def _tune(self, rounds: int) -> None:
         """Correct the step size at the chains' states."""
@@ -174,7 +205,10 @@ class Chains:
         Args:
             least_seconds: time that chains have if compiling took more than was planned.
         """
-        steps, half = 40, None
+        steps, half = FIRST_STEPS, None
+        self._ahead.wait("first round")
+        for ahead in self._ahead_of_rounds:
+            ahead.wait("steps")
         try:
             while True:
                 began = time.perf_counter()
@@ -216,11 +250,13 @@ class Chains:
                 self._state,
                 self.data,
                 steps,
-                groups=self._groups,
-                thin=steps // 10,
-                all_steps=self._all_steps,
                 in_threads=bool(self.rounds),
+                **self._of_rounds(steps),
             )
+
+    def _of_rounds(self, steps: int) -> dict[str, int]:
+        """Return the options of a round of so many steps, of which ten are kept."""
+        return {"groups": self._groups, "thin": steps // 10, "all_steps": self._all_steps}
 
     def _add(self, samples: Samples) -> None:
         self._state = samples.state
@@ -302,6 +338,12 @@ class Chains:
     def _next_key(self) -> Key:
         self._keys += 1
         return jax.random.fold_in(self._key, self._keys)
+
+
+@jax.jit
+def _first_states(kernel: Kernel, keys: Array, positions: Position, data: Data) -> KernelState:
+    """Return the states of all chains, leading axis chain."""
+    return jax.vmap(kernel.init, (0, 0, None))(keys, positions, data)
 
 
 def _mean_and_error(of_chains: np.ndarray) -> tuple[float, float]:

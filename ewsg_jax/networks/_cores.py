@@ -14,11 +14,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from ewsg_jax.base.compiling import Ahead
 from ewsg_jax.base.freshness import as_of_now
 from ewsg_jax.base.typing import Data, Key
 from ewsg_jax.kernels.protocol import Kernel, KernelState
 from ewsg_jax.run.batches import even_batches, joined, with_batch
 from ewsg_jax.run.host import on_host
+from ewsg_jax.run.plan import plan
 from ewsg_jax.run.request import Request
 from ewsg_jax.run.run import checked, run
 from ewsg_jax.run.samples import Samples
@@ -29,6 +31,74 @@ def num_groups(num_chains: int) -> int:
     if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return 1
     return max(1, min(os.cpu_count() or 1, num_chains // 2))
+
+
+def compile_groups(
+    key: Key,
+    kernel: Kernel,
+    state: KernelState,
+    data: Data,
+    num_steps: int,
+    *,
+    groups: int,
+    thin: int,
+    all_steps: int,
+) -> list[Ahead]:
+    """Have a thread compile what `sample_groups` runs; `"steps"` of each is to be waited for.
+
+    Args:
+        key: as for `sample_groups`, like the others; of states and key the shapes alone count.
+        kernel: as there.
+        state: as there.
+        data: as there.
+        num_steps: as there.
+        groups: as there.
+        thin: as there.
+        all_steps: as there.
+    """
+    # One of each size.
+    of_size = {end - first: (first, end) for first, end in _bounds(len(state.step), groups)}
+    options = {"thin": thin, "all_steps": all_steps}
+    with as_of_now(kernel):
+        requests = [
+            _request(key, kernel, state, data, num_steps, bounds, **options)
+            for bounds in of_size.values()
+        ]
+        return [plan(checked(request))[0].ahead for request in requests]
+
+
+def _bounds(num_chains: int, groups: int) -> list[tuple[int, int]]:
+    return even_batches(num_chains, -(-num_chains // groups))
+
+
+def _request(
+    key: Key,
+    kernel: Kernel,
+    state: KernelState,
+    data: Data,
+    num_steps: int,
+    bounds: tuple[int, int],
+    *,
+    thin: int,
+    all_steps: int,
+) -> Request:
+    """Return the request of the chains of these numbers."""
+    # Over several devices `sample` shares out the chains itself.
+    is_one = jax.device_count() == 1
+    return Request(
+        key=key,
+        kernel=kernel,
+        position=None,
+        data=data,
+        num_steps=num_steps,
+        state=jax.tree.map(lambda x: x[slice(*bounds)], state),
+        first_chain=bounds[0],
+        thin=thin,
+        progress=False,
+        check_data=False,
+        all_steps=all_steps,
+        mesh=None if is_one else Mesh(np.array(jax.devices()), ("chains",)),
+    )
 
 
 def sample_groups(
@@ -56,35 +126,17 @@ def sample_groups(
         all_steps: about how many steps all calls make, of which this is one.
         in_threads: whether they run side by side; the first call of a shape may not.
     """
+    options = {"thin": thin, "all_steps": all_steps}
 
     def of_group(bounds: tuple[int, int]) -> Samples:
-        first, end = bounds
-        part = jax.tree.map(lambda x: x[first:end], state)
-        request = Request(
-            key=key,
-            kernel=kernel,
-            position=None,
-            data=data,
-            num_steps=num_steps,
-            state=part,
-            first_chain=first,
-            thin=thin,
-            progress=False,
-            check_data=False,
-            all_steps=all_steps,
-            mesh=mesh,
-        )
+        request = _request(key, kernel, state, data, num_steps, bounds, **options)
         with as_of_now(kernel):
             samples = run(checked(request))
         assert isinstance(samples, Samples)
         return samples
 
-    # Over several devices `sample` shares out the chains itself.
-    mesh = None
-    if jax.device_count() > 1:
-        mesh = Mesh(np.array(jax.devices()), ("chains",))
     total = len(state.step)
-    bounds = even_batches(total, -(-total // groups))
+    bounds = _bounds(total, groups)
 
     if in_threads and len(bounds) > 1:
         with ThreadPoolExecutor(len(bounds), "ewsg_jax-chains") as pool:

@@ -129,13 +129,20 @@ def fit(
         fixed=fixed,
     ).side_by_side()
     rows = jax.tree.map(jnp.asarray, rows)
+    times = {"deadline": began + seconds, "temperature": temperature}
+    chains = Chains(of_run, model, rows, count, **times)
     if trained is None:
+        # While networks are trained. Those of which a part is trained are others afterwards.
+        is_last = "trained" not in model.roles.values()
+        if is_last:
+            chains.compile_ahead()
         model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
+        if not is_last:
+            chains = Chains(of_run, model, rows, count, **times)
     else:
         ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
     trained_at = time.perf_counter()
-    chains = Chains(of_run, model, rows, began + seconds, temperature)
     chains.start(ensemble)
     tuned_at = time.perf_counter()
     chains.run(seconds / 4)

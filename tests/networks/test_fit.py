@@ -9,6 +9,7 @@ import scipy.stats
 import ewsg_jax as ewsg
 from ewsg_jax.networks import _chains, _cores, _curvature, _train
 from ewsg_jax.networks._result import FitReport
+from ewsg_jax.run import layout, plan
 
 RNG = np.random.default_rng(0)
 NOISE = 0.3
@@ -153,7 +154,7 @@ def test_groups_of_chains_in_threads_are_one_run():
     data, key = jax.tree.map(jnp.asarray, DATA), jax.random.key(2)
     start = jnp.broadcast_to(model.position, (4, 3))
     state = jax.vmap(kernel.init, (0, 0, None))(jax.random.split(key, 4), start, data)
-    options = {"groups": 2, "thin": 5}
+    options = {"groups": 2, "thin": 5, "all_steps": 20}
     one, two = (
         _cores.sample_groups(key, kernel, state, data, 20, in_threads=threads, **options)
         for threads in (False, True)
@@ -164,6 +165,25 @@ def test_groups_of_chains_in_threads_are_one_run():
     np.testing.assert_allclose(one.draws, whole.draws, rtol=1e-5, atol=1e-6)
     assert one.num_chains == 4
     assert one.gradient_evaluations == whole.gradient_evaluations
+
+
+def test_rounds_are_compiled_for_the_run_of_which_they_are(monkeypatch):
+    layouts, choose = [], plan.choose_layout
+
+    def chosen(*arguments, **options):
+        layouts.append(choose(*arguments, **options))
+        return layouts[-1]
+
+    monkeypatch.setattr(plan, "choose_layout", chosen)
+    monkeypatch.setattr(layout, "SMALL_STEP_NUMBERS", 0)
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    kernel = ewsg.sghmc(model.posterior, 0.01, friction=1.0, batch_size=10)
+    data, keys = jax.tree.map(jnp.asarray, DATA), jax.random.split(jax.random.key(2), 2)
+    state = jax.vmap(kernel.init, (0, None, None))(keys, model.position, data)
+    for all_steps in (0, layout.SHORT_RUN_NUMBERS):
+        options = {"groups": 1, "thin": 5, "all_steps": all_steps, "in_threads": False}
+        _cores.sample_groups(keys[0], kernel, state, data, 20, **options)
+    assert [one[0].small for one in layouts] == [True, False]
 
 
 def test_what_a_report_doubts():
