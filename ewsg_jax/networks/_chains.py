@@ -236,8 +236,6 @@ class Chains:
                     self._tune(1)
         except KeyboardInterrupt:
             self.stopped = "an interrupt"
-            if not self.rounds:
-                raise
 
     def _round(self, step_size: float, steps: int) -> Samples:
         """Return ten draws of each chain from the next steps."""
@@ -297,6 +295,8 @@ class Chains:
         Half of them, in which the step is changed and predictions improve still, unseen by R-hat.
         """
         first = len(self.rounds) // 2
+        if not self.rounds:
+            return 0, np.nan
         values = rhat(np.concatenate(self._predictions[first:], axis=1))
         # A number that never changes has none, such as a known standard deviation.
         known = values[~np.isnan(values)]
@@ -308,7 +308,7 @@ class Chains:
 
     def worth(self) -> Worth:
         """Return what the last draws are worth, and make a few steps more if there is time."""
-        if self.model.takes_key:
+        if self.model.takes_key or not self.rounds:
             return Worth((np.nan, np.nan), (np.nan, np.nan))
         last, now = self.rounds[-1], self._state
         temperature = _mean_and_error(self._averages(last.draws)[0])

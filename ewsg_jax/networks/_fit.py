@@ -11,9 +11,13 @@ import numpy as np
 from ewsg_jax.base import checks
 from ewsg_jax.base.leaves import Filter
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
+from ewsg_jax.base.warn import warn
 from ewsg_jax.networks._chains import Chains
+from ewsg_jax.networks._ensemble import ensemble as as_ensemble
 from ewsg_jax.networks._leaves import has_state
+from ewsg_jax.networks._likelihood_size import odd_size
 from ewsg_jax.networks._likelihoods import Likelihood, likelihood_of
+from ewsg_jax.networks._modules import carries_statistics
 from ewsg_jax.networks._posterior import checked_rows, posterior, takes_key
 from ewsg_jax.networks._priors import Prior
 from ewsg_jax.networks._result import FitReport, FittedNetwork
@@ -80,7 +84,8 @@ def fit(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the message names it.
-        KeyboardInterrupt: it was interrupted before there were draws.
+        KeyboardInterrupt: it was interrupted before the networks were trained. Before there are
+            draws of chains, `samples` are the trained networks.
 
     References:
         E. Sommer, J. Robnik, G. Nozadze, U. Seljak and D. Rügamer, Microcanonical Langevin
@@ -113,7 +118,8 @@ def fit(
         members = starts(of_starts, params, count)
     rows = checked_rows(data)
     if standardise is None:
-        standardise = trained is None and fixed is None and not has_state(members[0])
+        carries = has_state(members[0]) or carries_statistics(apply)
+        standardise = trained is None and fixed is None and not carries
     if checks.boolean("standardise", standardise):
         checks.function("apply", apply, "(params, x) -> output")
         checks.finite("data", rows)
@@ -142,14 +148,23 @@ def fit(
     else:
         ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
-    trained_at = time.perf_counter()
-    chains.start(ensemble)
-    tuned_at = time.perf_counter()
-    chains.run(seconds / 4)
+    if not model.takes_key and model.likelihood.check is None:
+        # Untrained weights may hide that a likelihood of one's own is a mean over rows.
+        for finding in odd_size(model._assembly, jax.tree.map(lambda x: x[0], ensemble), rows):
+            warn(f"{finding.text}: {finding.cure}", UserWarning)
+    trained_at = tuned_at = time.perf_counter()
+    try:
+        chains.start(ensemble)
+        tuned_at = time.perf_counter()
+        chains.run(seconds / 4)
+    except KeyboardInterrupt:
+        # Without a round the trained networks are what there is.
+        chains.stopped = "an interrupt"
     measured, halved = chains.worth()
     ended_at = time.perf_counter()
     times = trained_at - began, tuned_at - trained_at, ended_at - tuned_at
-    (skipped, worst), samples = chains.burn_in(), chains.samples()
+    skipped, worst = chains.burn_in()
+    samples = chains.samples() if chains.rounds else as_ensemble(ensemble, stacked=True)
     report = FitReport(
         dynamics=chains.description,
         batch_size=chains.batch_size,

@@ -15,6 +15,17 @@ _WRITES = (
 )
 
 
+def carrying(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function marked as one that carries statistics of the inputs as they are."""
+    apply.carries_statistics = True  # pyright: ignore[reportFunctionMemberAccess]
+    return apply
+
+
+def carries_statistics(apply: Callable[..., Any]) -> bool:
+    """Return whether a function of `from_nnx` or `from_equinox` carries statistics of inputs."""
+    return getattr(apply, "carries_statistics", False)
+
+
 def from_nnx(module: Any, *, with_key: bool = False) -> tuple[Callable[..., Any], PyTree]:
     """Return `apply` and the parameters of a module of flax.nnx, as `networks.posterior` takes.
 
@@ -67,7 +78,9 @@ def from_nnx(module: Any, *, with_key: bool = False) -> tuple[Callable[..., Any]
                 raise ValueError(_WRITES.format("/".join(map(str, path))))
         return output
 
-    return apply_with_key if with_key else apply, nnx.to_pure_dict(params)
+    has_statistics = bool(nnx.to_flat_state(nnx.state(module, nnx.BatchStat)))
+    function = apply_with_key if with_key else apply
+    return carrying(function) if has_statistics else function, nnx.to_pure_dict(params)
 
 
 def from_equinox(
@@ -115,4 +128,5 @@ def from_equinox(
     def apply_without(values: PyTree, x: PyTree) -> Any:
         return apply(values, x)
 
-    return apply_with_key if with_key else apply_without, params
+    function = apply_with_key if with_key else apply_without
+    return function if state is None else carrying(function), params

@@ -56,6 +56,8 @@ class FitReport:
     @property
     def doubts(self) -> list[str]:
         """Reasons not to take the draws for the posterior's, one sentence each."""
+        if not self.num_steps:
+            return ["chains made no step: the draws are the trained networks, an ensemble"]
         doubts = []
         if not self.rhat < 1.1:
             doubts.append(

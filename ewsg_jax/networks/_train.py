@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import rng
+from ewsg_jax.base import checks, rng
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.networks._model import NetworkModel
 
@@ -34,7 +34,13 @@ def starts(key: Key, params: PyTree | Callable[[Key], PyTree], count: int) -> li
     """
     keys = jax.random.split(key, count)
     if callable(params):
-        return [params(key) for key in keys]
+        try:
+            return [params(key) for key in keys]
+        except Exception as error:
+            raise ValueError(
+                "params must be parameters, or a function of a key that returns them; it failed: "
+                f"{checks.reason(error)}"
+            ) from error
     leaves, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, params))
 
     def shuffled(key: Key) -> PyTree:

@@ -279,14 +279,32 @@ def test_an_interrupt_keeps_the_rounds_so_far(monkeypatch):
     assert np.isfinite(few.predict(NEW).mean).all()
     monkeypatch.undo()
     monkeypatch.setattr(_chains, "sample_groups", _interrupted(_chains.sample_groups, after=0))
-    with pytest.raises(KeyboardInterrupt):
+    members = [PARAMS, PARAMS + 0.1]
+    none = ewsg.networks.fit(
+        jax.random.key(0), linear, PARAMS, DATA, likelihood=LIKELIHOOD, trained=members
+    )
+    np.testing.assert_array_equal(none.samples.finite_draws, np.stack(members)[:, None])
+    assert none.report.doubts == [
+        "chains made no step: the draws are the trained networks, an ensemble"
+    ]
+    assert "an interrupt" in str(none.report)
+    np.testing.assert_allclose(none.predict(NEW).mean, NEW @ (PARAMS + 0.05), rtol=1e-4)
+
+
+def test_a_mean_over_rows_is_told_of_at_trained_weights():
+    def mean(output, row):
+        return -0.5 * ((output - row["y"]) / NOISE) ** 2 / len(Y)
+
+    good = np.linalg.lstsq(X, Y, rcond=None)[0].astype(np.float32)
+    with pytest.warns(UserWarning, match="is it divided by n, here 0.02"):
         ewsg.networks.fit(
             jax.random.key(0),
             linear,
-            PARAMS,
+            -3 * PARAMS,
             DATA,
-            likelihood=LIKELIHOOD,
-            trained=[PARAMS, PARAMS + 0.1],
+            likelihood=mean,
+            trained=[good, good + 0.01],
+            seconds=2.0,
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from flax import nnx
 
 import ewsg_jax as ewsg
+from ewsg_jax.networks._modules import carries_statistics
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 DATA = {"x": X, "y": np.arange(6, dtype=np.float32)}
@@ -79,6 +80,8 @@ def test_nnx_is_the_module():
     model = model_of(apply, params, sampled=["first", "last.kernel"])
     np.testing.assert_allclose(model.output(model.position, X), module(X), rtol=1e-5)
     assert model.roles["norm/scale"] == "trained"
+    assert carries_statistics(apply)  # `fit` does not standardise the rows then.
+    assert not carries_statistics(ewsg.networks.from_nnx(Nnx(nnx.Rngs(0), norm=False))[0])
     moved = model.params(jax.tree.map(lambda x: x + 1, model.position))
     for variable in (module.last.kernel, module.first.kernel, module.first.bias):
         variable[...] = variable[...] + 1
@@ -90,6 +93,7 @@ def test_equinox_is_the_module():
     module, state = equinox.nn.make_with_state(Equinox)(jax.random.key(0))
     module = equinox.nn.inference_mode(module)
     apply, params = ewsg.networks.from_equinox(module, state=state)
+    assert carries_statistics(apply)
     model = model_of(apply, params)
     expected = jax.vmap(lambda x: module(x, state)[0])(X)
     np.testing.assert_allclose(model.output(model.position, X), expected, rtol=1e-5)

@@ -255,6 +255,9 @@ WRONG["networks.fit"] |= {
     "T trained | {'hidden' | a list of the parameters": fitted(trained=PARAMS),
     "V trained[1] | NaN | finite": fitted(trained=[PARAMS, BROKEN]),
     "V params | NaN | finite": fitted(params=BROKEN),
+    "V params | takes 0 positional arguments | a function of a key that returns them": fitted(
+        params=lambda: PARAMS
+    ),
     "V params | ['more'] | have an effect on the rows": fitted(
         params=PARAMS | {"more": jnp.ones(2)}
     ),
