@@ -234,7 +234,7 @@ def time_of(method: str, name: str, bde_seconds: float | None) -> float:
     if method not in ("fit", "cold"):
         return setting.seconds / 4
     # What it measures at its end is beyond its time.
-    return setting.seconds if bde_seconds is None else 0.9 * setting.share * bde_seconds
+    return setting.seconds if bde_seconds is None else 0.97 * setting.share * bde_seconds
 
 
 def table(cells: dict[str, Any]) -> str:

@@ -66,11 +66,12 @@ def fit(
         temperature: T of the distribution exp(−V/T) that is sampled, V the negative log posterior.
             Default: 1, the posterior. A colder one, such as 0.1, gives other intervals, which are
             no posterior's: judge them by held-out rows.
-        sampled: as there. The other leaves are trained first, in one network that all chains share.
-        fixed: as there.
+        sampled: as there, by default all that are not fixed. The other leaves are trained first,
+            in one network that all chains share.
+        fixed: as there, by default none.
         seconds: about how long the call takes, compiling included, in seconds; chains have at
-            least a quarter of it.
-        num_members: how many networks are trained, at least 2; each starts a chain.
+            least a quarter of it. Default: 60.
+        num_members: how many networks are trained, at least 2; each starts a chain. Default: 10.
         trained: parameters of at least 2 trained networks, which are not trained again; `params` is
             then one of them, for its structure. Default: none.
         standardise: whether the network reads inputs minus their mean over rows, over their

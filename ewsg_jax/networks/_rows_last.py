@@ -3,8 +3,8 @@
 `jax.vmap` keeps the rows of `x @ kernel + bias` first and the units of a layer last. XLA's loops
 for processors are vectorised over the last axis alone: a bias and a ReLU for 1,200 rows and 16
 units take 44 μs with rows first and 6 μs with rows last, and a gradient of several networks side by
-side 0.5 to 0.9 of the time (of one network up to 1.2 times, for its products). A convolution is a
-product of matrices with rows last: a gradient takes 0.05 to 0.3 of the time
+side 0.6 to 0.9 of the time (of one network up to 1.25 times, for its products). A convolution is a
+product of matrices with rows last: a gradient takes 0.15 to 0.5 of the time
 (`benchmarks/cost/rows_last.py`). Programs of other operations are carried out by `jax.vmap`.
 """
 
