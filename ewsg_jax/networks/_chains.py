@@ -24,8 +24,6 @@ from ewsg_jax.networks._curvature import largest_curvature
 from ewsg_jax.networks._model import NetworkModel
 from ewsg_jax.run.samples import Samples
 
-FIRST_STEPS = 40
-"""Steps of the first round, in which the program is compiled."""
 TUNING_STEPS = 5
 """Steps of all chains between corrections of the step size: with ten chains the mean square of the
 energy error is known to a third, and its sixth root to a twentieth."""
@@ -77,6 +75,8 @@ class Chains:
         # Of longer runs (`run.layout.SHORT_RUN_NUMBERS`) what is optimised in full pays.
         is_long = deadline - time.perf_counter() > 20
         self._all_steps = limits.INT32_MAX if is_long else 0
+        # Those of the first round show how long a step takes.
+        self._first_steps = 40
         self._ahead = compiling.Ahead()
         self._ahead_of_rounds: list[compiling.Ahead] = []
         self.rounds: list[Samples] = []
@@ -149,6 +149,8 @@ class Chains:
         shapes = jax.eval_shape(_first_states, kernel, keys, start, self.data)
         state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
 
+        steps = self._first_steps
+
         def tune() -> None:
             arguments = self._key, kernel, state, self.data
             compiling.run(_first_states, kernel, keys, start, self.data)
@@ -156,7 +158,7 @@ class Chains:
 
         def first_round() -> None:
             self._ahead_of_rounds = compile_groups(
-                self._key, kernel, state, self.data, FIRST_STEPS, **self._of_rounds(FIRST_STEPS)
+                self._key, kernel, state, self.data, steps, **self._of_rounds(steps)
             )
 
         self._ahead.add("tune", tune)
@@ -209,7 +211,7 @@ class Chains:
         Args:
             least_seconds: time that chains have if compiling took more than was planned.
         """
-        steps, half = FIRST_STEPS, None
+        steps, half = self._first_steps, None
         self._ahead.wait("first round")
         for ahead in self._ahead_of_rounds:
             ahead.wait("steps")
@@ -257,7 +259,7 @@ class Chains:
             )
 
     def _of_rounds(self, steps: int) -> dict[str, int]:
-        """Return the options of a round of so many steps, of which ten are kept."""
+        """Return the options of a round of these steps, of which ten are kept."""
         return {"groups": self._groups, "thin": steps // 10, "all_steps": self._all_steps}
 
     def _add(self, samples: Samples) -> None:

@@ -64,7 +64,7 @@ def fit(
         likelihood: as there.
         prior: as there. Default: N(0, 1) for each number.
         temperature: T of the distribution exp(−V/T) that is sampled, V the negative log posterior.
-            Default: 1, the posterior. A colder one, such as 0.1, gives other intervals, which are
+            Default: 1, the posterior. A T below 1, such as 0.1, gives other intervals, which are
             no posterior's: judge them by held-out rows.
         sampled: as there, by default all that are not fixed. The other leaves are trained first,
             in one network that all chains share.

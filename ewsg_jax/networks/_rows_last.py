@@ -20,7 +20,7 @@ from ewsg_jax.base import checks, jaxprs, limits
 from ewsg_jax.base.typing import Array, Data, PyTree
 from ewsg_jax.rows._view import num_rows
 
-CALLS = frozenset({"jit", "closed_call"})
+ENTERED_CALLS = frozenset({"jit", "closed_call"})
 """Calls that are entered; those with a derivative of their own are carried out whole."""
 OF_NUMBERS = (
     "abs add add_any and convert_element_type copy cos cosh div eq erf erfc exp exp2 expm1 floor "
@@ -87,7 +87,7 @@ def _gains(program: jaxprs.Program, has_rows: list[bool], count: int, several: b
     """Return whether a program gains by rows that are last: it has convolutions, or it is one of
     several with dense layers of fewer units than rows; and no operation but those above.
     """
-    known, fits, units = {*OF_NUMBERS.split(), *OF_SHAPES.split(), *CALLS}, True, [0]
+    known, fits, units = {*OF_NUMBERS.split(), *OF_SHAPES.split(), *ENTERED_CALLS}, True, [0]
     convolutions = 0
 
     def rule(equation: jaxprs.Equation, has_rows: list[bool]) -> list[bool]:
@@ -109,7 +109,7 @@ def _gains(program: jaxprs.Program, has_rows: list[bool], count: int, several: b
             fits &= name != "custom_jvp_call" or is_real
         return [True] * len(equation.outvars)
 
-    jaxprs.interpret(program, has_rows, rule, lambda constant: False, CALLS)
+    jaxprs.interpret(program, has_rows, rule, lambda constant: False, ENTERED_CALLS)
     is_dense = several and 0 < max(units) <= count
     return fits and count > 1 and (is_dense or convolutions > 0)
 
@@ -120,7 +120,7 @@ def _interpreted(program: jaxprs.Program, arguments: list[Value], count: int) ->
     def rule(equation: jaxprs.Equation, values: list[Value]) -> list[Value]:
         return _carried_out(equation, values, count)
 
-    return jaxprs.interpret(program, arguments, rule, lambda x: Value(x, False), CALLS)
+    return jaxprs.interpret(program, arguments, rule, lambda x: Value(x, False), ENTERED_CALLS)
 
 
 def _with_rows(value: Value, count: int) -> Array:
@@ -187,15 +187,15 @@ def _with_own_derivative(
 
 def _product(options: dict, first: Value, second: Value) -> Array:
     """Return the product of two arrays of which one has rows, with rows last."""
-    (of_first, of_second), (alike_first, alike_second) = options["dimension_numbers"]
-    contracted, alike = (of_first, of_second), (alike_first, alike_second)
+    contracted, batched = options["dimension_numbers"]
     rest = {x: options[x] for x in ("precision", "preferred_element_type")}
     if second.has_rows:
-        return jax.lax.dot_general(first.array, second.array, (contracted, alike), **rest)
+        return jax.lax.dot_general(first.array, second.array, (contracted, batched), **rest)
     # Free axes of the second factor come last: the one with rows must be the second.
-    numbers = contracted[::-1], alike[::-1]
+    numbers = contracted[::-1], batched[::-1]
     product = jax.lax.dot_general(second.array, first.array, numbers, **rest)
-    shared, free = len(alike_first), second.array.ndim - len(of_second) - len(alike_second)
+    shared = len(batched[0])
+    free = second.array.ndim - len(contracted[1]) - shared
     axes = [*range(shared), *range(shared + free, product.ndim - 1), *range(shared, shared + free)]
     return jnp.transpose(product, (*axes, product.ndim - 1))
 
