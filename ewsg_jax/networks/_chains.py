@@ -143,23 +143,19 @@ class Chains:
         """Have a thread compile what chains with full gradients need, from shapes alone."""
         if not self._is_microcanonical:
             return
-        kernel, count = self.kernel(self.step_size), self._num_chains
+        first, count, steps = self.kernel(self.step_size), self._num_chains, self._first_steps
         start = jax.tree.map(lambda x: np.zeros((count, *x.shape), x.dtype), self.model.position)
         keys = jax.random.split(self._key, count)
-        shapes = jax.eval_shape(_first_states, kernel, keys, start, self.data)
+        shapes = jax.eval_shape(_first_states, first, keys, start, self.data)
         state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
-
-        steps = self._first_steps
+        arguments = self._key, first, state, self.data
 
         def tune() -> None:
-            arguments = self._key, kernel, state, self.data
-            compiling.run(_first_states, kernel, keys, start, self.data)
+            compiling.run(_first_states, first, keys, start, self.data)
             by_energy(*arguments, self._energy_variance, 1, TUNING_STEPS)
 
         def first_round() -> None:
-            self._ahead_of_rounds = compile_groups(
-                self._key, kernel, state, self.data, steps, **self._of_rounds(steps)
-            )
+            self._ahead_of_rounds = compile_groups(*arguments, steps, **self._of_rounds(steps))
 
         self._ahead.add("tune", tune)
         self._ahead.add("first round", first_round)

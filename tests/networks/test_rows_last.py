@@ -184,6 +184,30 @@ def test_other_programs_are_left_alone():
     assert not is_carried_out(grouped, square[:, None], inputs(5, 3))
 
 
+def test_transposed_convolutions_and_whole_numbers_are_left_alone():
+    kernel = jax.random.normal(KEY, (3, 2, 2), jnp.float64)
+
+    def transposed(kernel, x):
+        names = ("NWC", "WIO", "NWC")
+        return jax.lax.conv_transpose(x[None], kernel, (2,), "SAME", dimension_numbers=names)[0]
+
+    @jax.custom_jvp
+    def chosen(x, label):
+        return x[label]
+
+    @chosen.defjvp
+    def _(primals, tangents):
+        return chosen(*primals), 2 * tangents[0][primals[1]]  # not what JAX would derive
+
+    def of_labels(p, row):
+        return chosen(row["x"] @ p, row["y"])[None]
+
+    labels = {"x": inputs(2), "y": jnp.arange(COUNT) % 2}
+    for function, p, rows in ((transposed, kernel, inputs(5, 2)), (of_labels, kernel[0], labels)):
+        assert not is_carried_out(function, p, rows)
+        compared(function, p, rows)
+
+
 def test_a_result_that_no_row_enters():
     def function(p, x):
         return jnp.stack([p.sum(), 2.0]) + 0 * (x @ p).sum()
