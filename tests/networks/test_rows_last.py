@@ -202,8 +202,17 @@ def test_transposed_convolutions_and_whole_numbers_are_left_alone():
     def of_labels(p, row):
         return chosen(row["x"] @ p, row["y"])[None]
 
+    def of_a_kernel_by_row(kernel, x):
+        names = ("NWC", "WIO", "NWC")
+        by_row = kernel * x.sum()
+        return jax.lax.conv_general_dilated(x[None], by_row, (1,), "SAME", dimension_numbers=names)
+
     labels = {"x": inputs(2), "y": jnp.arange(COUNT) % 2}
-    for function, p, rows in ((transposed, kernel, inputs(5, 2)), (of_labels, kernel[0], labels)):
+    for function, p, rows in (
+        (transposed, kernel, inputs(5, 2)),
+        (of_a_kernel_by_row, kernel, inputs(5, 2)),
+        (of_labels, kernel[0], labels),
+    ):
         assert not is_carried_out(function, p, rows)
         compared(function, p, rows)
 
