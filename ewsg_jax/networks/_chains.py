@@ -19,9 +19,15 @@ from ewsg_jax.draws.convergence import rhat
 from ewsg_jax.dynamics import microcanonical, semi_implicit
 from ewsg_jax.kernels.pair import kernel
 from ewsg_jax.kernels.protocol import Kernel, KernelState
-from ewsg_jax.networks._cores import compile_groups, num_groups, sample_groups
+from ewsg_jax.networks._cores import (
+    compile_groups,
+    num_groups,
+    requests_of_groups,
+    sample_groups,
+)
 from ewsg_jax.networks._curvature import largest_curvature
 from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.run.request import Request
 from ewsg_jax.run.samples import Samples
 
 TUNING_STEPS = 5
@@ -72,7 +78,8 @@ class Chains:
         # A first step by which a hundred move a number of N(0, 1) by its scale.
         self.batch_size, self.step_size = self.num_rows, 0.01
         self._num_chains, self._groups = num_chains, num_groups(num_chains)
-        # Of longer runs (`run.layout.SHORT_RUN_NUMBERS`) what is optimised in full pays.
+        # Full optimisation takes seconds to compile, which a run of some ten seconds does not save
+        # (`run.layout.SHORT_RUN_NUMBERS`).
         is_long = deadline - time.perf_counter() > 20
         self._all_steps = limits.INT32_MAX if is_long else 0
         # Those of the first round show how long a step takes.
@@ -155,7 +162,7 @@ class Chains:
             by_energy(*arguments, self._energy_variance, 1, TUNING_STEPS)
 
         def first_round() -> None:
-            self._ahead_of_rounds = compile_groups(*arguments, steps, **self._of_rounds(steps))
+            self._ahead_of_rounds = compile_groups(self._requests(*arguments, steps))
 
         self._ahead.add("tune", tune)
         self._ahead.add("first round", first_round)
@@ -241,22 +248,18 @@ class Chains:
 
     def _round(self, step_size: float, steps: int) -> Samples:
         """Return ten draws of each chain from the next steps."""
+        arguments = self._next_key(), self.kernel(step_size), self._state, self.data
         with warnings.catch_warnings():
             # Chains that diverged are counted at the end.
             warnings.simplefilter("ignore", RuntimeWarning)
-            return sample_groups(
-                self._next_key(),
-                self.kernel(step_size),
-                self._state,
-                self.data,
-                steps,
-                in_threads=bool(self.rounds),
-                **self._of_rounds(steps),
-            )
+            return sample_groups(self._requests(*arguments, steps), in_threads=bool(self.rounds))
 
-    def _of_rounds(self, steps: int) -> dict[str, int]:
-        """Return the options of a round of these steps, of which ten are kept."""
-        return {"groups": self._groups, "thin": steps // 10, "all_steps": self._all_steps}
+    def _requests(
+        self, key: Key, kernel: Kernel, state: KernelState, data: Data, steps: int
+    ) -> list[Request]:
+        """Return the requests of a round of these steps, of which ten are kept."""
+        options = {"groups": self._groups, "thin": steps // 10, "all_steps": self._all_steps}
+        return requests_of_groups(key, kernel, state, data, steps, **options)
 
     def _add(self, samples: Samples) -> None:
         self._state = samples.state

@@ -33,7 +33,7 @@ def num_groups(num_chains: int) -> int:
     return max(1, min(os.cpu_count() or 1, num_chains // 2))
 
 
-def compile_groups(
+def requests_of_groups(
     key: Key,
     kernel: Kernel,
     state: KernelState,
@@ -43,77 +43,8 @@ def compile_groups(
     groups: int,
     thin: int,
     all_steps: int,
-) -> list[Ahead]:
-    """Have a thread compile what `sample_groups` runs; `"steps"` of each is to be waited for.
-
-    Args:
-        key: as for `sample_groups`, like the others; of states and key the shapes alone count.
-        kernel: as there.
-        state: as there.
-        data: as there.
-        num_steps: as there.
-        groups: as there.
-        thin: as there.
-        all_steps: as there.
-    """
-    # One of each size.
-    of_size = {end - first: (first, end) for first, end in _bounds(len(state.step), groups)}
-    options = {"thin": thin, "all_steps": all_steps}
-    with as_of_now(kernel):
-        requests = [
-            _request(key, kernel, state, data, num_steps, bounds, **options)
-            for bounds in of_size.values()
-        ]
-        return [plan(checked(request))[0].ahead for request in requests]
-
-
-def _bounds(num_chains: int, groups: int) -> list[tuple[int, int]]:
-    return even_batches(num_chains, -(-num_chains // groups))
-
-
-def _request(
-    key: Key,
-    kernel: Kernel,
-    state: KernelState,
-    data: Data,
-    num_steps: int,
-    bounds: tuple[int, int],
-    *,
-    thin: int,
-    all_steps: int,
-) -> Request:
-    """Return the request of the chains of these numbers."""
-    # Over several devices `sample` shares out the chains itself.
-    is_one = jax.device_count() == 1
-    return Request(
-        key=key,
-        kernel=kernel,
-        position=None,
-        data=data,
-        num_steps=num_steps,
-        state=jax.tree.map(lambda x: x[slice(*bounds)], state),
-        first_chain=bounds[0],
-        thin=thin,
-        progress=False,
-        check_data=False,
-        all_steps=all_steps,
-        mesh=None if is_one else Mesh(np.array(jax.devices()), ("chains",)),
-    )
-
-
-def sample_groups(
-    key: Key,
-    kernel: Kernel,
-    state: KernelState,
-    data: Data,
-    num_steps: int,
-    *,
-    groups: int,
-    thin: int,
-    all_steps: int,
-    in_threads: bool,
-) -> Samples:
-    """Return what `sample` does of all chains, whose groups run side by side.
+) -> list[Request]:
+    """Return the request of each group of chains, which together are those of one run.
 
     Args:
         key: a typed PRNG key.
@@ -124,34 +55,72 @@ def sample_groups(
         groups: the number of groups.
         thin: as for `sample`.
         all_steps: about how many steps all calls make, of which this is one.
+    """
+    # Over several devices `sample` shares out the chains itself.
+    is_one = jax.device_count() == 1
+    mesh = None if is_one else Mesh(np.array(jax.devices()), ("chains",))
+    total = len(state.step)
+    return [
+        Request(
+            key=key,
+            kernel=kernel,
+            position=None,
+            data=data,
+            num_steps=num_steps,
+            state=jax.tree.map(lambda x, part=slice(first, end): x[part], state),
+            first_chain=first,
+            thin=thin,
+            progress=False,
+            check_data=False,
+            all_steps=all_steps,
+            mesh=mesh,
+        )
+        for first, end in even_batches(total, -(-total // groups))
+    ]
+
+
+def compile_groups(requests: list[Request]) -> list[Ahead]:
+    """Have a thread compile what `sample_groups` runs; `"steps"` of each is to be waited for.
+
+    Args:
+        requests: those of `requests_of_groups`, of whose keys and states the shapes alone count.
+    """
+    # Groups of one size share a program.
+    of_size = {len(jax.tree.leaves(request.state)[0]): request for request in requests}
+    with as_of_now(requests[0].kernel):
+        return [plan(checked(request))[0].ahead for request in of_size.values()]
+
+
+def sample_groups(requests: list[Request], *, in_threads: bool) -> Samples:
+    """Return what `sample` does of all chains, whose groups run side by side.
+
+    Args:
+        requests: those of `requests_of_groups`.
         in_threads: whether they run side by side; the first call of a shape may not.
     """
-    options = {"thin": thin, "all_steps": all_steps}
 
-    def of_group(bounds: tuple[int, int]) -> Samples:
-        request = _request(key, kernel, state, data, num_steps, bounds, **options)
-        with as_of_now(kernel):
+    def of_group(request: Request) -> Samples:
+        with as_of_now(request.kernel):
             samples = run(checked(request))
         assert isinstance(samples, Samples)
         return samples
 
-    total = len(state.step)
-    bounds = _bounds(total, groups)
-
-    if in_threads and len(bounds) > 1:
-        with ThreadPoolExecutor(len(bounds), "ewsg_jax-chains") as pool:
+    if in_threads and len(requests) > 1:
+        with ThreadPoolExecutor(len(requests), "ewsg_jax-chains") as pool:
             # What the caller's context holds, such as `jax.enable_x64`.
-            futures = [pool.submit(contextvars.copy_context().run, of_group, one) for one in bounds]
+            futures = [
+                pool.submit(contextvars.copy_context().run, of_group, one) for one in requests
+            ]
             parts = [future.result() for future in futures]
     else:
-        parts = [of_group(one) for one in bounds]
+        parts = [of_group(one) for one in requests]
 
     # One run of all chains again; its time is that of the longest, for they ran side by side.
     if any(part.interrupted for part in parts):
         raise KeyboardInterrupt
-    draws = None
-    for (first, _), part in zip(bounds, parts, strict=True):
-        draws = with_batch(draws, part, first, total)
+    draws, total = None, sum(part.num_chains for part in parts)
+    for request, part in zip(requests, parts, strict=True):
+        draws = with_batch(draws, part, request.first_chain or 0, total)
     parts = [dataclasses.replace(x, draws=None, state=on_host(x.state)) for x in parts]
     longest = max(part.run_seconds for part in parts)
     return dataclasses.replace(joined(parts, False), draws=draws, run_seconds=longest)

@@ -155,10 +155,8 @@ def test_groups_of_chains_in_threads_are_one_run():
     start = jnp.broadcast_to(model.position, (4, 3))
     state = jax.vmap(kernel.init, (0, 0, None))(jax.random.split(key, 4), start, data)
     options = {"groups": 2, "thin": 5, "all_steps": 20}
-    one, two = (
-        _cores.sample_groups(key, kernel, state, data, 20, in_threads=threads, **options)
-        for threads in (False, True)
-    )
+    requests = _cores.requests_of_groups(key, kernel, state, data, 20, **options)
+    one, two = (_cores.sample_groups(requests, in_threads=threads) for threads in (False, True))
     whole = ewsg.sample(key, kernel, None, data, 20, state=state, thin=5, progress=False)
     assert (one.draws == two.draws).all()
     assert one.draws.shape == (4, 4, 3)
@@ -181,8 +179,9 @@ def test_rounds_are_compiled_for_the_run_of_which_they_are(monkeypatch):
     data, keys = jax.tree.map(jnp.asarray, DATA), jax.random.split(jax.random.key(2), 2)
     state = jax.vmap(kernel.init, (0, None, None))(keys, model.position, data)
     for all_steps in (0, layout.SHORT_RUN_NUMBERS):
-        options = {"groups": 1, "thin": 5, "all_steps": all_steps, "in_threads": False}
-        _cores.sample_groups(keys[0], kernel, state, data, 20, **options)
+        options = {"groups": 1, "thin": 5, "all_steps": all_steps}
+        requests = _cores.requests_of_groups(keys[0], kernel, state, data, 20, **options)
+        _cores.sample_groups(requests, in_threads=False)
     assert [one[0].small for one in layouts] == [True, False]
 
 
