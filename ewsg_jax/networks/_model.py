@@ -274,6 +274,7 @@ class Assembly:
         training_prior: the log density of a position by which networks are trained.
         remade: makes the model again with other roles or parameters, or for several networks.
         several: whether several networks run side by side, under `jax.vmap`.
+        convolves: whether the network has convolutions.
     """
 
     def __init__(
@@ -293,7 +294,7 @@ class Assembly:
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
         self.training_prior: Callable[[Position], Array] = self.log_prior
         self.remade: Remake
-        self.several = False
+        self.several = self.convolves = False
 
     @contextlib.contextmanager
     def reading(self, leaves: list[Array]) -> Iterator[None]:
@@ -365,7 +366,14 @@ class Assembly:
         self, function: Callable[[Position, PyTree], Array], position: Position, rows: PyTree
     ) -> Array:
         """Return the values of a function of one row for b rows."""
+        if not self.is_batched:
+            return jax.vmap(function, (None, 0))(position, rows)
         return over_rows(function, position, rows, several=self.several)
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether many rows at once may take less time than `jax.vmap` of one."""
+        return self.several or self.convolves
 
     def keyed_density(self, position: Position, row: Data, key: Key) -> Array:
         """Return the log density of one row, by a network or a likelihood that takes a key."""

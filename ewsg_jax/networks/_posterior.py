@@ -136,8 +136,8 @@ def posterior(
             others = {name: as_sampled.get(role, role) for name, role in roles.items()}
             return make(at if params is None else params, others, several)
 
-        assembly.remade, assembly.several = remade, several
-        return _model(assembly, at, roles, prior, output, convolves or several)
+        assembly.remade, assembly.several, assembly.convolves = remade, several, convolves
+        return _model(assembly, at, roles, prior, output)
 
     model = make(params, roles)
     # What only values show, and only a density that is known: that of a random network is not.
@@ -151,12 +151,7 @@ def posterior(
 
 
 def _model(
-    assembly: Assembly,
-    params: PyTree,
-    roles: dict[str, str],
-    prior: Prior,
-    output: Any,
-    is_batched: bool,
+    assembly: Assembly, params: PyTree, roles: dict[str, str], prior: Prior, output: Any
 ) -> NetworkModel:
     """Return the model of parts that are checked.
 
@@ -166,7 +161,6 @@ def _model(
         roles: what each leaf is, by name.
         prior: the prior of the sampled leaves, as `posterior` takes it.
         output: the shape and dtype of the network's output for one row.
-        is_batched: whether the posterior has a log likelihood of many rows at once.
     """
     position = assembly.start(params)
     priors = priors_of(prior, assembly.named(position))
@@ -188,7 +182,7 @@ def _model(
             assembly.log_prior,
             check_values=_ObservationCheck(likelihood, _with_raw_sd(likelihood, output)),
             normalised=likelihood.normalised,
-            batched_log_likelihood=assembly.densities if is_batched else None,
+            batched_log_likelihood=assembly.densities if assembly.is_batched else None,
         )
     variances = jax.tree.structure(position).unflatten([one.variance for one in priors])
     return NetworkModel(target, position, variances, likelihood, roles, assembly)

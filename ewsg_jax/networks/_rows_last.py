@@ -34,8 +34,6 @@ OF_SHAPES = (
     "reshape rev slice split squeeze transpose"
 )
 """Other primitives of layers and likelihoods, which `jax.vmap` knows with rows last."""
-
-
 CONVOLUTION = "conv_general_dilated"
 
 
@@ -67,13 +65,13 @@ def over_rows(
     """
     if jax.default_backend() != "cpu":
         return jax.vmap(function, (None, 0))(shared, rows)
-    of_row = jax.make_jaxpr(function)(shared, checks.datum(rows))
-    leaves, count = [jnp.asarray(x) for x in jax.tree.leaves(rows)], num_rows(rows)
-    arguments = [Value(x, False) for x in jax.tree.leaves(shared)]
-    arguments += [Value(jnp.moveaxis(x, 0, -1), True) for x in leaves]
-    if not _gains(of_row, [x.has_rows for x in arguments], count, several):
+    of_row, count = jax.make_jaxpr(function)(shared, checks.datum(rows)), num_rows(rows)
+    of_shared, leaves = jax.tree.leaves(shared), jax.tree.leaves(rows)
+    has_rows = [False] * len(of_shared) + [True] * len(leaves)
+    if not _gains(of_row, has_rows, count, several):
         return jax.vmap(function, (None, 0))(shared, rows)
-    (value,) = _interpreted(of_row, arguments, count)
+    arrays = [*of_shared, *(jnp.moveaxis(jnp.asarray(x), 0, -1) for x in leaves)]
+    (value,) = _interpreted(of_row, list(map(Value, arrays, has_rows)), count)
     return jnp.moveaxis(_with_rows(value, count), -1, 0)
 
 

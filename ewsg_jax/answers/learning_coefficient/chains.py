@@ -177,7 +177,7 @@ class PairedChains:
         with warnings.catch_warnings():
             # A step that is too large shows in `is_finite`, and is made smaller.
             warnings.filterwarnings("ignore", ".*diverge.*", RuntimeWarning)
-            # Of weights on a coarse grid the result says it once.
+            # The result says once that weights move on a coarse grid.
             warnings.filterwarnings("ignore", ".* apart (in|there)", RuntimeWarning)
             samples = sample(
                 self._key,

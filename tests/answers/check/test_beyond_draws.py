@@ -49,7 +49,7 @@ def test_nothing_is_corrected_if_draws_lack_a_part_of_the_target():
 
 
 def test_the_share_beyond_exact_draws_is_that_of_their_range():
-    """Of n draws of a continuous distribution, Beta(2, n - 1) lies beyond the least and largest."""
+    """The share beyond the least and largest of n draws is Beta(2, n - 1), for any density."""
     for count in (4_000, 1_000_000):
         more = scipy.stats.beta(2, count - 1).sf(usual_share_beyond(count))
         assert more == pytest.approx(1 / 2_000, rel=0.02)
