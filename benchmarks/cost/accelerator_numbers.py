@@ -164,8 +164,8 @@ def gradients(quick: bool) -> Iterator[dict[str, Any]]:
     }
     data = {"x": jnp.asarray(x), "y": jnp.asarray(y)}
 
-    def error(found: Any, reference: np.ndarray) -> float:
-        apart = np.asarray(found, np.float64) - reference
+    def error(gradients: Any, reference: np.ndarray) -> float:
+        apart = np.asarray(gradients, np.float64) - reference
         return float(np.linalg.norm(apart) / np.linalg.norm(reference))
 
     batch = np.arange(LOGISTIC_BATCH)
@@ -173,7 +173,7 @@ def gradients(quick: bool) -> Iterator[dict[str, Any]]:
     of_batch = residuals @ wide[batch] * (n / LOGISTIC_BATCH)
     for name, (posterior, which) in cases.items():
         gradient = functools.partial(posterior.gradient, data=data)
-        found = {
+        errors = {
             "one": error(jax.jit(gradient)(places[0]), exact[which][0]),
             "many": error(jax.jit(jax.vmap(gradient))(places), exact[which]),
         }
@@ -181,6 +181,6 @@ def gradients(quick: bool) -> Iterator[dict[str, Any]]:
             minibatch = functools.partial(
                 posterior.batch_gradient, data=data, batch=jnp.asarray(batch)
             )
-            made = np.asarray(jax.jit(jax.vmap(minibatch))(places), np.float64)
-            found["minibatch"] = error(made, of_batch)
-        yield {"part": "gradients", "model": name, "relative_error": found}
+            estimates = np.asarray(jax.jit(jax.vmap(minibatch))(places), np.float64)
+            errors["minibatch"] = error(estimates, of_batch)
+        yield {"part": "gradients", "model": name, "relative_error": errors}

@@ -25,6 +25,7 @@ CHAINS = (1, 100, 1_000, 10_000)
 RUNS, RUN_SECONDS, LONGEST = 5, 0.25, 20.0
 """Timed runs of a cell, about how long each is, and the seconds over which a cell is left out."""
 REFRESH_EVERY = 100
+"""Steps of SVRG between full gradients, as many as a run of its cell has at least."""
 
 
 def own_likelihood(precision: str | None) -> ewsg.Posterior:
@@ -117,9 +118,9 @@ def time_steps(
         steps *= 2 ** max(1, round(np.log2(RUN_SECONDS / taken)))
         taken = run(steps).run_seconds
     count = RUNS if taken < 4 * RUN_SECONDS else 1
-    found = [run(steps).run_seconds / steps / chains * 1e6 for _ in range(count)]
+    microseconds = [run(steps).run_seconds / steps / chains * 1e6 for _ in range(count)]
     return {
-        "microseconds": summarise(found)._asdict(),
+        "microseconds": summarise(microseconds)._asdict(),
         "steps": steps,
         "compile_seconds": compile_seconds,
         "first_call_seconds": first,
@@ -134,13 +135,13 @@ def steps(quick: bool, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         last: float | None = None
         for count in chains if not only or name in only else ():
             cell: dict[str, Any] = {"part": "steps", "kernel": name, "chains": count}
-            found: dict[str, Any]
+            timed: dict[str, Any]
             try:
-                found = time_steps(kernel, shared, size, data, count, last)
+                timed = time_steps(kernel, shared, size, data, count, last)
             except Exception as error:  # for one: a table that does not fit
-                found = {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
-            if "microseconds" in found:
-                last = found["microseconds"]["median"] * count / 1e6
-            elif "a run" in found["left_out"]:
+                timed = {"left_out": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+            if "microseconds" in timed:
+                last = timed["microseconds"]["median"] * count / 1e6
+            elif "a run" in timed["left_out"]:
                 last = np.inf
-            yield cell | found
+            yield cell | timed

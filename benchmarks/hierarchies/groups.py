@@ -267,8 +267,8 @@ def lines(
         return replaced(draws, "a", "b", u=u, v=(v - c * u) / np.sqrt(1 - c**2))
 
     def precision(draws: Draws) -> Draws:
-        found = linear.precision(draws)
-        return {key: found[key] for key in ("a", "b")}
+        precisions = linear.precision(draws)
+        return {key: precisions[key] for key in ("a", "b")}
 
     start = {key: jnp.zeros(()) for key in ("alpha", "beta", *hypers)}
     effects = jnp.zeros(num_groups)
