@@ -1,5 +1,7 @@
 """`networks.fit` against closed forms: a linear network, whose posterior predictive is normal."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -208,6 +210,12 @@ def test_what_a_report_doubts():
     assert "θ·∇V/d is 0.45" in unsettled
     assert "half the step" in biased
     assert "4 networks: given" in str(report)
+    cold = dataclasses.replace(
+        report, rhat=1.0, halved_change=0.0, temperature=0.15, sampled_temperature=0.1
+    )
+    assert not cold.doubts  # Within three errors.
+    (unsettled,) = dataclasses.replace(cold, temperature_error=0.001).doubts
+    assert "θ·∇V/d is 0.15 and not 0.1" in unsettled
 
 
 @pytest.mark.full
