@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,11 @@ from tests.run.saved_runs import MLP, Parameters, mean_of, network
 
 KEY = jax.random.key(1)
 DATA = jnp.arange(12.0).reshape(6, 2)
+LAST = np.array(
+    [[0.019894393160939217, 0.03321170061826706], [0.028564220294356346, 0.03468140587210655]],
+    np.float32,
+)
+SAVED = Path(__file__).parent / "saved_by_0_2.npz"
 
 
 def run(position, mean, num_steps=12, **options):
@@ -46,6 +52,30 @@ def test_everything_comes_back_and_goes_on(name, tmp_path):
     assert int(on.state.step[0]) == saved_runs.STEPS + 4
     assert np.all(on.is_finite)
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"], "no temporary file is left"
+
+
+def table_run():
+    """The kernel and data of the file that version 0.2.0 wrote: `sample` from the key 1, position
+    {"a": zeros(2)}, 4 steps, 2 chains, and then `save`.
+    """
+    posterior = ewsg.Posterior(
+        lambda p, row: -0.5 * jnp.sum((row - p["a"]) ** 2), lambda p: -0.5 * jnp.sum(p["a"] ** 2)
+    )
+    dynamics = ewsg.dynamics.semi_implicit(1e-2, friction=1.0)
+    return ewsg.kernel(dynamics, ewsg.gradients.saga(posterior, batch_size=2)), DATA
+
+
+def test_a_file_of_an_earlier_version_is_read_and_goes_on():
+    """Names of arrays and of what is said of them stay, or this version reads the old ones."""
+    kernel, data = table_run()
+    samples = ewsg.load(SAVED, kernel=kernel, data=data)
+    assert samples.draws["a"].shape == (2, 4, 2)
+    assert (samples.num_steps, samples.gradient_evaluations) == (4, 28)
+    np.testing.assert_array_equal(samples.draws["a"][:, -1], LAST)
+    np.testing.assert_array_equal(samples.state.position["a"], samples.draws["a"][:, -1])
+    on = ewsg.sample(KEY, kernel, None, data, 3, state=samples.state)
+    assert (on.state.step == 7).all()
+    assert np.isfinite(on.draws["a"]).all()
 
 
 def test_a_missing_folder_is_named(tmp_path, monkeypatch):
