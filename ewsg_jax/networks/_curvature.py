@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import pytrees
+from ewsg_jax.base.power_iteration import power_iteration
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.networks._model import NetworkModel
 
@@ -44,18 +45,11 @@ def _power_iteration(
         return jax.tree.map(jnp.multiply, a, b)
 
     def of_position(position: Position) -> Array:
-        def step(v: PyTree, _: None) -> tuple[PyTree, Array]:
-            image = jax.jvp(jax.grad(potential), (position,), (times(sds, v),))[1]
-            image = times(sds, image)
-            size = jnp.sqrt(pytrees.squared_norm(image))
-            return pytrees.combine((1 / size, image)), size
+        def product(v: PyTree) -> PyTree:
+            return times(sds, jax.jvp(jax.grad(potential), (position,), (times(sds, v),))[1])
 
-        # From a direction at random it is a few percent short after so many products.
-        return jax.lax.scan(step, pytrees.combine((1, start)), length=20)[1][-1]
+        # The length of the image, for curvatures of both signs bound a step.
+        _, image = power_iteration(product, position, start_key)
+        return jnp.sqrt(pytrees.squared_norm(image))
 
-    leaves, structure = jax.tree.flatten(model.prior_variance)
-    keys = jax.random.split(start_key, len(leaves))
-    start = structure.unflatten(
-        [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
-    )
     return jax.vmap(of_position)(positions)

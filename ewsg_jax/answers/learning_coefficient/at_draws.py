@@ -6,12 +6,12 @@ compiled program serves all calls.
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ewsg_jax.base import limits, pytrees
+from ewsg_jax.base.power_iteration import power_iteration
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
 from ewsg_jax.posterior.posterior import Posterior
 from ewsg_jax.rows._view import gather, num_rows, sum_over_rows, view
@@ -91,8 +91,6 @@ def largest_curvature(
     """Return the curvature of nL that is largest without its sign, with its sign, and its direction
     of length 1.
 
-    Power iteration, by products of the Hessian with vectors.
-
     Args:
         posterior: the posterior whose likelihood it is.
         position: the position at which the curvature is taken.
@@ -105,24 +103,11 @@ def largest_curvature(
         over_rows = posterior.likelihood_gradient(w, data, widened=True)
         return jax.tree.map(lambda x: scale * x, over_rows)
 
-    def product(carry: tuple[Position, Array], _: Any) -> tuple[Any, None]:
-        v, _ = carry
-        image = jax.jvp(gradient, (position,), (v,))[1]
-        products = jax.tree.map(lambda a, b: jnp.vdot(a, b).astype(jnp.float32), v, image)
-        along = jnp.sum(jnp.stack(jax.tree.leaves(products)))
-        size = jnp.sqrt(pytrees.squared_norm(image))
-        return (jax.tree.map(lambda x: x / size, image), along), None
+    def product(v: Position) -> Position:
+        return jax.jvp(gradient, (position,), (v,))[1]
 
-    # A direction at random, of length 1.
-    leaves, structure = jax.tree.flatten(position)
-    keys = jax.random.split(key, len(leaves))
-    drawn = [jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, leaves, strict=True)]
-    start = jax.tree.unflatten(structure, drawn)
-    length = jnp.sqrt(pytrees.squared_norm(start))
-    start = jax.tree.map(lambda x: x / length, start)
-    # From a direction at random it is a few percent short after so many products.
-    (v, curvature), _ = jax.lax.scan(product, (start, jnp.float32(0)), length=16)
-    return curvature, v
+    v, image = power_iteration(product, position, key)
+    return pytrees.inner(v, image).astype(jnp.float32), v
 
 
 @dataclass(frozen=True)
