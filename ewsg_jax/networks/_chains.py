@@ -55,6 +55,7 @@ class Chains:
         model: the network.
         data: all rows.
         deadline: when the time is up, by `time.perf_counter`.
+        least_seconds: time that chains have if more than was planned went by before they start.
         temperature: T of the distribution exp(−V/T).
         batch_size: rows in a step's gradient, n for full gradients.
         step_size: h.
@@ -70,10 +71,11 @@ class Chains:
         num_chains: int,
         *,
         deadline: float,
+        least_seconds: float,
         temperature: float,
     ) -> None:
-        self.model, self.data, self.deadline = model, data, deadline
-        self.temperature = temperature
+        self.model, self.data, self.temperature = model, data, temperature
+        self.deadline, self.least_seconds = deadline, least_seconds
         self.num_rows = jax.tree.leaves(data)[0].shape[0]
         # A first step by which a hundred move a number of N(0, 1) by its scale.
         self.batch_size, self.step_size = self.num_rows, 0.01
@@ -93,6 +95,8 @@ class Chains:
         # steps the NLL of new rows was 0.04 higher on two synthetic data sets, on airfoil 0.03
         # lower; at ten times 0.05 higher, and the same.
         self._energy_variance = 0.03
+        # Of a gradient of all chains on one core, over all rows; `start` measures it.
+        self._gradient_seconds = math.inf
         self._key, self._keys = key, 0
         # Predictions at a few rows tell how chains agree.
         chosen = np.unique(np.linspace(0, self.num_rows - 1, 50).astype(int))
@@ -158,6 +162,8 @@ class Chains:
         arguments = self._key, first, state, self.data
 
         def tune() -> None:
+            some = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
+            compiling.run(self._virials, start, some)
             compiling.run(_first_states, first, keys, start, self.data)
             by_energy(*arguments, self._energy_variance, 1, TUNING_STEPS)
 
@@ -170,22 +176,34 @@ class Chains:
     def start(self, ensemble: Position) -> None:
         """Choose the kernel and its step size at trained networks."""
         self._ahead.wait("tune")
+        if not self.model.takes_key:
+            self._gradient_seconds = self._seconds_of_gradient(ensemble)
+        if self._is_microcanonical and not self._has_time_for_all_rows:
+            self.batch_size = min(256, self.num_rows)
         self._state = self._started(ensemble)
-        self._tune(1)
-        compiled = time.perf_counter()
-        if not self._is_microcanonical:
-            return
-        self._tune(2)
-        # Steps of three gradients, of all chains on one core.
-        gradients_made = 2 * 3 * TUNING_STEPS * self._groups
-        per_step = (time.perf_counter() - compiled) / gradients_made
-        left = self.deadline - time.perf_counter()
-        if left < 0 or left / per_step > 2_000:
-            self._tune(6)
-            return
-        self.batch_size = min(256, self.num_rows)
-        self._state = self._started(ensemble)
-        self._tune(1)
+        # As often as the first step may be far from the one that is found.
+        self._tune(8 if self._is_microcanonical else 1)
+
+    def _seconds_of_gradient(self, positions: Position) -> float:
+        """Return the time of a gradient of all chains on one core, over all rows."""
+        # Of many rows by a part, or the measurement itself would take long. The program is that by
+        # which draws are measured at the end; the first call compiles it.
+        some = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
+        seconds = 0.0
+        for _ in range(2):
+            began = time.perf_counter()
+            jax.block_until_ready(self._virials(positions, some))
+            seconds = time.perf_counter() - began
+        return seconds * self.num_rows / jax.tree.leaves(some)[0].shape[0]
+
+    @property
+    def _has_time_for_all_rows(self) -> bool:
+        """Whether full gradients allow a thousand steps.
+
+        For 2,000 the NLL of new rows was 0.01 lower than with minibatches (bike, three splits).
+        """
+        left = max(self.deadline - time.perf_counter(), self.least_seconds)
+        return left > 1_000 * self._gradient_seconds / self._groups
 
     def _started(self, ensemble: Position) -> PyTree:
         keys = jax.random.split(self._next_key(), self._num_chains)
@@ -208,16 +226,14 @@ class Chains:
         # Well below the bound 2/√λ of stability, for chains that may meet more than λ.
         self.step_size = float(0.3 / np.sqrt(np.nanmax(curvatures)))
 
-    def run(self, least_seconds: float) -> None:
-        """Run rounds until predictions agree or the time is up; an interrupt ends them too.
-
-        Args:
-            least_seconds: time that chains have if compiling took more than was planned.
-        """
+    def run(self) -> None:
+        """Run rounds until predictions agree or the time is up; an interrupt ends them too."""
         steps, half = self._first_steps, None
-        self._ahead.wait("first round")
-        for ahead in self._ahead_of_rounds:
-            ahead.wait("steps")
+        if self._is_microcanonical:
+            # Others than those that were compiled ahead sample with batches.
+            self._ahead.wait("first round")
+            for ahead in self._ahead_of_rounds:
+                ahead.wait("steps")
         try:
             while True:
                 began = time.perf_counter()
@@ -226,7 +242,7 @@ class Chains:
                 took = time.perf_counter() - began
                 if half is None:  # The first round compiles.
                     now = time.perf_counter()
-                    self.deadline = max(self.deadline, now + least_seconds)
+                    self.deadline = max(self.deadline, now + self.least_seconds)
                     half = (now + self.deadline) / 2
                 ran = samples.run_seconds
                 if self._agree() and not self._refined():
@@ -313,10 +329,12 @@ class Chains:
 
     def worth(self) -> Worth:
         """Return what the last draws are worth, and make a few steps more if there is time."""
-        if self.model.takes_key or not self.rounds:
+        ran = sum(one.run_seconds for one in self.rounds)
+        # A random potential has no one gradient; of very many rows it may take as long as the run.
+        if self.model.takes_key or not self.rounds or self._gradient_seconds > ran / 10:
             return Worth((np.nan, np.nan), (np.nan, np.nan))
         last, now = self.rounds[-1], self._state
-        temperature = _mean_and_error(self._averages(last.draws)[0])
+        temperature = _mean_and_error(self._averages(last)[0])
         if self.stopped == "an interrupt":
             return Worth(temperature, (np.nan, np.nan))
         # A quarter of a round with each step, from where the last round ended.
@@ -324,29 +342,33 @@ class Chains:
         for step_size in (self.step_size, self.step_size / 2):
             self._state = now
             steps = 10 * max(1, last.num_steps // 40)
-            potentials.append(self._averages(self._round(step_size, steps).draws)[1])
+            potentials.append(self._averages(self._round(step_size, steps))[1])
         return Worth(temperature, _mean_and_error(potentials[1] - potentials[0]))
 
-    def _averages(self, draws: PyTree) -> tuple[np.ndarray, np.ndarray]:
-        """Return the means of θ·∇V/d and V/d of each chain's draws, shape (chain,)."""
-        virials, potentials = map(np.asarray, self._virials(draws, self.data))
+    def _averages(self, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means of θ·∇V/d and V/d of each chain's last draws, shape (chain,): of all ten
+        of a round, or of those that take a fiftieth of the run's time.
+        """
+        fits = sum(one.run_seconds for one in self.rounds) / (50 * self._gradient_seconds)
+        count = max(1, min(samples.num_draws, int(fits)))
+        # All chains at once, as in a step.
+        known = [
+            self._virials(jax.tree.map(lambda x, k=k: x[:, k], samples.draws), self.data)
+            for k in range(-count, 0)
+        ]
+        virials, potentials = np.asarray(known, np.float64).swapaxes(0, 1)
         return virials.mean(0), potentials.mean(0)
 
     @functools.cached_property
     def _virials(self) -> Callable[[Position, Data], tuple[Array, Array]]:
-        """θ·∇V/d and V/d of draws with leading axes (chain, draw), shapes (draw, chain)."""
+        """θ·∇V/d and V/d of one position of each chain, shapes (chain,)."""
 
         def one(position: Position, data: Data) -> tuple[Array, Array]:
             d = pytrees.size(position)
             potential, gradient = jax.value_and_grad(self.model.posterior.potential)(position, data)
             return pytrees.inner(position, gradient) / d, potential / d
 
-        def of_draws(draws: Position, data: Data) -> tuple[Array, Array]:
-            # A draw of all chains at once, as in a step.
-            in_turn = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), draws)
-            return jax.lax.map(lambda at: jax.vmap(one, (0, None))(at, data), in_turn)
-
-        return jax.jit(of_draws)
+        return jax.jit(jax.vmap(one, (0, None)))
 
     def _next_key(self) -> Key:
         self._keys += 1

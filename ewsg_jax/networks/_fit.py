@@ -17,6 +17,7 @@ from ewsg_jax.networks._ensemble import ensemble as as_ensemble
 from ewsg_jax.networks._leaves import has_state
 from ewsg_jax.networks._likelihood_size import odd_size
 from ewsg_jax.networks._likelihoods import Likelihood, likelihood_of
+from ewsg_jax.networks._model import NetworkModel
 from ewsg_jax.networks._modules import carries_statistics
 from ewsg_jax.networks._posterior import checked_rows, posterior, takes_key
 from ewsg_jax.networks._priors import Prior
@@ -46,7 +47,7 @@ def fit(
 
     Networks are trained side by side by Adam, each kept at the epoch that fits a held-out tenth of
     the rows best. Chains start from there on all rows, with the prior's variances as inverse mass.
-    If there is time for some thousand steps of full gradients, they move by
+    If there is time for a thousand steps of full gradients, they move by
     `dynamics.microcanonical`, the step found by the variance of its energy error at the ensemble
     and again at draws, and a shorter one when chains agree; else, and for a network with a key, by
     `sghmc` on minibatches, the step found by the curvature. The run ends when R-hat of predictions
@@ -85,8 +86,8 @@ def fit(
 
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the message names it.
-        KeyboardInterrupt: it was interrupted before the networks were trained. Before there are
-            draws of chains, `samples` are the trained networks.
+        KeyboardInterrupt: it was interrupted before a first epoch of training. Afterwards `samples`
+            are the networks as far as they are trained, until there are draws of chains.
 
     References:
         E. Sommer, J. Robnik, G. Nozadze, U. Seljak and D. Rügamer, Microcanonical Langevin
@@ -113,10 +114,13 @@ def fit(
     checks.positive("seconds", seconds)
     checks.positive("temperature", temperature)
     of_starts, of_training, of_run = jax.random.split(key, 3)
-    members = _checked_trained(trained) if trained is not None else None
-    count = len(members) if members else _checked_count(num_members)
-    if not members:
-        members = starts(of_starts, params, count)
+    if trained is None:
+        members = starts(of_starts, params, _checked_count(num_members))
+    else:
+        members = _checked_trained(trained)
+    count = len(members)
+
+    # The network that is sampled reads and returns standardised numbers, unless told otherwise.
     rows = checked_rows(data)
     if standardise is None:
         carries = has_state(members[0]) or carries_statistics(apply)
@@ -136,36 +140,53 @@ def fit(
         fixed=fixed,
     ).side_by_side()
     rows = jax.tree.map(jnp.asarray, rows)
-    times = {"deadline": began + seconds, "temperature": temperature}
-    chains = Chains(of_run, model, rows, count, **times)
-    if trained is None:
-        # While networks are trained. Those of which a part is trained are others afterwards.
-        is_last = "trained" not in model.roles.values()
-        if is_last:
-            chains.compile_ahead()
-        model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
-        if not is_last:
-            chains = Chains(of_run, model, rows, count, **times)
-    else:
+
+    def chains_of(model: NetworkModel) -> Chains:
+        return Chains(
+            of_run,
+            model,
+            rows,
+            count,
+            deadline=began + seconds,
+            least_seconds=seconds / 4,
+            temperature=temperature,
+        )
+
+    # Networks are trained while a thread compiles their chains; those of which a part is trained
+    # once and shared have other chains afterwards.
+    chains = chains_of(model)
+    if trained is not None:
         ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
+    elif "trained" in model.roles.values():
+        model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
+        chains = chains_of(model)
+    else:
+        chains.compile_ahead()
+        model, ensemble, record = trained_starts(of_training, model, members, rows, seconds / 6)
     if not model.takes_key and model.likelihood.check is None:
         # Untrained weights may hide that a likelihood of one's own is a mean over rows.
         for finding in odd_size(model._assembly, jax.tree.map(lambda x: x[0], ensemble), rows):
             warn(f"{finding.text}: {finding.cure}", UserWarning)
+
+    # What was reached is kept: without a round, the trained networks are what there is.
     trained_at = tuned_at = time.perf_counter()
     try:
+        if record.is_interrupted:
+            raise KeyboardInterrupt
         chains.start(ensemble)
         tuned_at = time.perf_counter()
-        chains.run(seconds / 4)
+        chains.run()
     except KeyboardInterrupt:
-        # Without a round the trained networks are what there is.
         chains.stopped = "an interrupt"
-    measured, halved = chains.worth()
-    ended_at = time.perf_counter()
-    times = trained_at - began, tuned_at - trained_at, ended_at - tuned_at
-    skipped, worst = chains.burn_in()
+    worth = chains.worth()
+    times = {
+        "train": trained_at - began,
+        "tune": tuned_at - trained_at,
+        "sample": time.perf_counter() - tuned_at,
+    }
     samples = chains.samples() if chains.rounds else as_ensemble(ensemble, stacked=True)
+    skipped, worst = chains.burn_in()
     report = FitReport(
         dynamics=chains.description,
         batch_size=chains.batch_size,
@@ -176,11 +197,11 @@ def fit(
         burn_in=sum(one.num_steps for one in chains.rounds[:skipped]),
         num_draws=samples.num_chains * samples.num_draws,
         rhat=worst,
-        temperature=measured[0],
-        temperature_error=measured[1],
-        halved_change=halved[0],
-        halved_error=halved[1],
-        seconds=dict(zip(("train", "tune", "sample"), times, strict=True)),
+        temperature=worth.temperature[0],
+        temperature_error=worth.temperature[1],
+        halved_change=worth.halved_change[0],
+        halved_error=worth.halved_change[1],
+        seconds=times,
         stopped=chains.stopped,
         standardised=standardise,
         sampled_temperature=temperature,

@@ -94,6 +94,7 @@ def _by_name(prior: Mapping[Any, Any], named: list[tuple[str, Any]]) -> list[Lea
                 "prior must be a dict by names of leaves, or patterns of them; got the key "
                 f"{checks.describe(pattern)}"
             )
+    # The first pattern that matches a leaf is its prior's.
     taken, priors = set(), []
     for name, leaf in named:
         pattern = next((p for p in prior if matches(p, name)), None)
@@ -104,6 +105,7 @@ def _by_name(prior: Mapping[Any, Any], named: list[tuple[str, Any]]) -> list[Lea
             )
         taken.add(pattern)
         priors.append(_of_leaf(prior[pattern], name, leaf))
+    # One that no leaf was left for is a slip of the pen, or stands too late.
     for pattern in prior:
         if pattern not in taken:
             is_late = any(matches(pattern, name) for name in names)
@@ -117,6 +119,7 @@ def _by_name(prior: Mapping[Any, Any], named: list[tuple[str, Any]]) -> list[Lea
 
 
 def _of_leaf(prior: Prior, name: str, leaf: Array) -> LeafPrior:
+    # Words for a prior whose width the shape says, or the numbers themselves.
     if isinstance(prior, str):
         checks.one_of("prior", prior, (FAN_IN, LEARNED))
         if prior == LEARNED:
@@ -135,6 +138,7 @@ def _of_leaf(prior: Prior, name: str, leaf: Array) -> LeafPrior:
         if callable(returned) and not hasattr(returned, "log_prob"):
             raise TypeError(f"prior must be {TAKES_PRIOR}; for {name!r} it returned a function")
         return _of_leaf(returned, name, leaf)
+    # What is left are standard deviations, one or an array of them.
     is_number = isinstance(prior, int | float | np.number | np.ndarray | jax.Array)
     if not is_number or isinstance(prior, bool):
         raise TypeError(f"prior must be {TAKES_PRIOR}; got {checks.describe(prior)} for {name!r}")

@@ -24,13 +24,14 @@ class FitReport:
         burn_in: steps that are left out, at the beginning.
         num_draws: draws of all chains that are kept.
         rhat: the largest R-hat of predictions at some rows; NaN for too few draws.
-        temperature: θ·∇V/d at draws, the mean, whose expectation is T, 1 under the posterior.
+        temperature: θ·∇V/d at draws, the mean, whose expectation is T, 1 under the posterior. NaN
+            for a network with a key, and if a gradient over all rows takes a tenth of the run.
         temperature_error: its standard error over chains.
         halved_change: how much the mean of V/d changes when the step is halved, in the last steps.
             NaN if there was no time to measure it.
         halved_error: its standard error over chains.
         seconds: time of the parts: "train", "tune", "sample".
-        stopped: why the run ended: "R-hat", "seconds" or "interrupted".
+        stopped: why the run ended: "R-hat", "seconds" or "an interrupt".
         standardised: whether the network reads and returns standardised numbers.
         sampled_temperature: T of the distribution exp(−V/T) that was sampled.
     """
@@ -66,7 +67,7 @@ class FitReport:
             )
         # Beyond its error, and by more than a tenth.
         t = self.sampled_temperature
-        if not abs(self.temperature - t) < max(0.1 * t, 3 * self.temperature_error):
+        if abs(self.temperature - t) > max(0.1 * t, 3 * self.temperature_error):
             doubts.append(
                 f"θ·∇V/d is {self.temperature:.2f} and not {t:g}: the weights have not settled, or "
                 "the step is too long"
@@ -90,11 +91,8 @@ class FitReport:
             else f"{self.epochs} epochs, held-out log score {self.trained_log_score:.3f}"
         )
         times = ", ".join(f"{name} {value:.1f} s" for name, value in self.seconds.items())
-        halved = (
-            "not measured"
-            if math.isnan(self.halved_change)
-            else f"{self.halved_change:+.3f} ± {self.halved_error:.3f}"
-        )
+        virial = _measured(self.temperature, self.temperature_error, ".2f")
+        halved = _measured(self.halved_change, self.halved_error, "+.3f")
         lines = [
             f"{self.num_members} networks: {trained}; of "
             f"{'standardised rows' if self.standardised else 'rows as they are'}",
@@ -102,13 +100,20 @@ class FitReport:
             f"{self.num_steps:,} steps, the first {self.burn_in:,} left out; {self.num_draws:,} "
             f"draws; ended by {self.stopped} ({times})",
             f"R-hat of predictions: {rhat_in_words(self.rhat, 3)}",
-            f"θ·∇V/d, {self._expected}: {self.temperature:.2f} ± {self.temperature_error:.2f}",
+            f"θ·∇V/d, {self._expected}: {virial}",
             f"V/d at half the step, the change: {halved}",
             *(f"doubt: {text}" for text in self.doubts),
             "not known: modes that no chain has met, and whether likelihood and prior are right: "
             "judge log_score and the coverage of intervals on rows that were not fitted",
         ]
         return "\n".join(textwrap.fill(line, 88, subsequent_indent="  ") for line in lines)
+
+
+def _measured(value: float, error: float, form: str) -> str:
+    """Return a number and its standard error in words."""
+    if math.isnan(value):
+        return "not measured"
+    return f"{value:{form}} ± {error:{form.lstrip('+')}}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

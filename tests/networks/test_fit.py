@@ -1,6 +1,7 @@
 """`networks.fit` against closed forms: a linear network, whose posterior predictive is normal."""
 
 import dataclasses
+import time
 
 import jax
 import jax.numpy as jnp
@@ -236,6 +237,8 @@ def test_classes_and_a_random_network():
     )
     assert "sghmc" in str(fit.report)
     assert np.isnan(fit.report.temperature)
+    assert "under the posterior: not measured" in str(fit.report)
+    assert not any("θ·∇V/d" in text for text in fit.report.doubts)
     found = fit.predict(X)
     np.testing.assert_allclose(found.probabilities.sum(1), 1, atol=1e-5)
     assert (found.probabilities.argmax(1) == labels).mean() > 0.9
@@ -296,6 +299,41 @@ def test_an_interrupt_keeps_the_rounds_so_far(monkeypatch):
     ]
     assert "an interrupt" in str(none.report)
     np.testing.assert_allclose(none.predict(NEW).mean, NEW @ (PARAMS + 0.05), rtol=1e-4)
+
+
+def test_an_interrupt_of_training_keeps_the_networks_so_far(monkeypatch):
+    """The third round of training is interrupted; without a first one there is nothing to keep."""
+    monkeypatch.setattr(jax, "block_until_ready", _interrupted(jax.block_until_ready, after=2))
+    key, options = jax.random.key(0), {"likelihood": LIKELIHOOD, "num_members": 2, "seconds": 60.0}
+    fit = ewsg.networks.fit(key, linear, PARAMS, DATA, **options)
+    assert fit.report.stopped == "an interrupt"
+    assert fit.report.epochs == 2 * 50  # A step has all rows that are not held out.
+    assert (fit.report.num_steps, fit.report.num_draws) == (0, 2)
+    np.testing.assert_array_equal(fit.samples.finite_draws, np.asarray(fit.members)[:, None])
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "block_until_ready", _interrupted(jax.block_until_ready, after=0))
+    with pytest.raises(KeyboardInterrupt):
+        ewsg.networks.fit(key, linear, PARAMS, DATA, **options)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_full_gradients_need_time_for_a_thousand_steps(is_late):
+    """With a core for each group of chains; what is left is five seconds at least."""
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    chains = _chains.Chains(
+        jax.random.key(0),
+        model,
+        DATA,
+        4,
+        deadline=time.perf_counter() + (-60 if is_late else 60),
+        least_seconds=5.0,
+        temperature=1.0,
+    )
+    chains._groups = 2
+    left = 5 if is_late else 60
+    for share, has_time in ((0.9, True), (1.1, False)):
+        chains._gradient_seconds = share * 2 * left / 1_000
+        assert chains._has_time_for_all_rows is has_time
 
 
 def test_a_mean_over_rows_is_told_of_at_trained_weights():
