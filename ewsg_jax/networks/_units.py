@@ -5,7 +5,7 @@ observation it says (y − m)/s. Everything else is in the units of the data, de
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +27,15 @@ def standardised(
         rows: the rows {"x": inputs, "y": observations}.
     """
     leaves, structure = jax.tree.flatten(rows["x"])
-    means_and_sds = [_mean_and_sd(np.asarray(leaf)) for leaf in leaves]
+    # By the rows alone: those of a prediction may be whole numbers where these are not, such as
+    # years, or the other way round.
+    units = [_unit_of(leaf) for leaf in leaves]
 
     def scaled(x: PyTree) -> PyTree:
-        pairs = zip(jax.tree.leaves(x), means_and_sds, strict=True)
-        return structure.unflatten([_scaled(leaf, mean, sd) for leaf, (mean, sd) in pairs])
+        pairs = zip(jax.tree.leaves(x), units, strict=True)
+        return structure.unflatten(
+            [leaf if unit is None else unit.scaled(leaf) for leaf, unit in pairs]
+        )
 
     def without_key(params: PyTree, x: PyTree) -> Any:
         return apply(params, scaled(x))
@@ -46,11 +50,31 @@ def standardised(
     return with_key if takes_key else without_key, likelihood
 
 
-def _scaled(leaf: Array, mean: np.ndarray, sd: np.ndarray) -> Array:
-    """Return (x − m)/s of floating-point inputs, in their dtype; whole numbers stay."""
+class _Unit(NamedTuple):
+    """The unit of a leaf of inputs.
+
+    Attributes:
+        mean: m, a number, or one for each column.
+        sd: s, like the mean.
+        dtype: the floating-point dtype of the rows.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    dtype: np.dtype
+
+    def scaled(self, leaf: Array) -> Array:
+        """Return (x − m)/s, in the dtype of the inputs, or of the rows for whole numbers."""
+        is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+        leaf = jnp.asarray(leaf, leaf.dtype if is_float else self.dtype)
+        return (leaf - jnp.asarray(self.mean, leaf.dtype)) / jnp.asarray(self.sd, leaf.dtype)
+
+
+def _unit_of(leaf: Array | np.ndarray) -> _Unit | None:
+    """Return the unit of a leaf; None for whole numbers, which stay as they are."""
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
-        return leaf
-    return (leaf - jnp.asarray(mean, leaf.dtype)) / jnp.asarray(sd, leaf.dtype)
+        return None
+    return _Unit(*_mean_and_sd(np.asarray(leaf)), jnp.result_type(leaf))
 
 
 def _mean_and_sd(leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

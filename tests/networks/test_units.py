@@ -83,6 +83,19 @@ def test_what_is_standardised_of_inputs():
     assert with_key(None, {name: leaf[0] for name, leaf in x.items()}, 3) == 3
 
 
+def test_a_column_has_the_units_that_it_was_fitted_in():
+    """Whole numbers of a column of floats, such as years, and floats of one of whole numbers."""
+    years = RNG.uniform(1990, 2020, (40, 1)).astype(np.float32)
+    x = {"year": years, "count": np.arange(40)[:, None]}
+    read, _ = standardised(lambda params, x: x, False, likelihood_of("normal"), {"x": x, "y": Y})
+    for year in (2001, np.float32(2001), np.int8(101)):
+        found = read(None, {"year": jnp.array([year]), "count": jnp.array([3.5])})
+        mean, sd = years.mean(dtype=float), years.std(dtype=float)
+        assert found["year"].dtype == jnp.float32
+        np.testing.assert_allclose(found["year"], (year - mean) / sd, rtol=1e-4)
+        np.testing.assert_array_equal(found["count"], 3.5)
+
+
 def fitted(y, monkeypatch):
     """A fit whose clock goes a tenth of a second forth at each look."""
     ticks = itertools.count()
