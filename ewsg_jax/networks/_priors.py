@@ -207,17 +207,19 @@ def _of_distribution(distribution: Any, name: str, leaf: Array) -> LeafPrior:
 
 def _check_support(distribution: Any, takes: str, leaf: Array) -> None:
     """Raise ValueError unless a distribution has a density for all real numbers."""
-    for sign in (-1.0, 1.0):
-        values = jnp.full(leaf.shape, sign, leaf.dtype)
-        support = getattr(distribution, "support", None)
+    support, largest = getattr(distribution, "support", None), float(jnp.finfo(leaf.dtype).max)
+    for value in (-1.0, 1.0, -largest, largest):
+        values = jnp.full(leaf.shape, value, leaf.dtype)
         try:
             inside = True if support is None else bool(jnp.all(support(values)))
         except Exception:
             inside = True  # A support of another kind than NumPyro's.
-        if not inside or not bool(jnp.all(jnp.isfinite(distribution.log_prob(values)))):
+        # Far away the logarithm of a density may be beyond all numbers: the support alone counts.
+        is_near = abs(value) == 1
+        if not inside or (is_near and not jnp.isfinite(distribution.log_prob(values)).all()):
             raise ValueError(
                 f"{takes}, with a density for all real numbers, because weights are not bounded; "
-                f"got {checks.describe(distribution)}, which has none at {sign:g}"
+                f"got {checks.describe(distribution)}, which has none at {value:g}"
             )
 
 

@@ -48,6 +48,19 @@ class Bounded:
         return "Exponential()"
 
 
+class Between(Bounded):
+    """A flat distribution of numbers from −5 to 5, whose density says nothing of its ends."""
+
+    def log_prob(self, x):
+        return jnp.full(x.shape, -2.3)
+
+    def support(self, x):
+        return abs(x) < 5
+
+    def __repr__(self):
+        return "Uniform(-5, 5)"
+
+
 class OfMany(Bounded):
     def log_prob(self, x):
         return -(x**2) * jnp.ones((4, *x.shape))
@@ -132,6 +145,9 @@ WRONG["networks.posterior"] |= {
     "V prior | the disk is full | a function (name, shape)": call(prior=failing),
     "V prior | Exponential() (Bounded), which has none at -1 | for all real numbers": call(
         prior=Bounded()
+    ),
+    "V prior | Uniform(-5, 5) (Between), which has none at -3.4 | for all real numbers": call(
+        prior=Between()
     ),
     "V prior | shape (4, 2, 3) | 'hidden/kernel', of shape (2, 3)": call(prior=OfMany()),
     f"V sampled | 'lost', which matches none | {BOTH}": call(sampled="lost"),
