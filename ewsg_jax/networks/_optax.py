@@ -107,7 +107,9 @@ def as_gradient_transformation(
     def prior_gradient(params: Position) -> Position:
         if prior is None:
             return pytrees.zeros_like(params)
-        log_prior = log_prior_of(priors_of(prior, named_leaves(params)))
+        # Values of the prior are checked, which are known, whatever is traced.
+        with jax.ensure_compile_time_eval():
+            log_prior = log_prior_of(priors_of(prior, named_leaves(checks.shapes(params))))
         return jax.grad(lambda position: -log_prior(position))(params)
 
     def update(

@@ -92,6 +92,23 @@ def test_update_says_what_is_missing():
         chain.update(jnp.zeros(3), state, jnp.zeros(2))
 
 
+def test_a_prior_may_be_a_distribution_in_a_compiled_loop():
+    class Normal:
+        scale = 0.5
+
+        def log_prob(self, x):
+            return -0.5 * (x / self.scale) ** 2
+
+    params, chains = jnp.arange(3.0), []
+    for prior in (0.5, Normal()):
+        chain = ewsg.networks.as_gradient_transformation(
+            ewsg.dynamics.langevin(1e-3), 10, jax.random.key(0), prior=prior
+        )
+        updates, _ = jax.jit(chain.update)(jnp.ones(3), chain.init(params), params)
+        chains.append(updates)
+    np.testing.assert_allclose(*chains, rtol=1e-6)
+
+
 @pytest.mark.full
 def test_keys_under_vmap_make_chains():
     """Of V = 50 x²/2, from one start: each chain has its own noise, and each step."""
