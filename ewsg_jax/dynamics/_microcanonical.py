@@ -169,9 +169,12 @@ def _turned(u: PyTree, gradient: PyTree, time: Scalar) -> tuple[PyTree, Array]:
     # Without a gradient δ = 0, and any direction does.
     e = pytrees.combine((-1 / jnp.where(size > 0, size, 1), gradient))
     delta = time * size
-    cosine = pytrees.inner(e, u)
+    cosine = jnp.maximum(pytrees.inner(e, u), -1)
     # Divided by e^δ, which may overflow: u and e are multiplied by e^(−δ) and (1 − e^(−δ))(…)/2.
     less = -jnp.expm1(-delta)
     along = less * (2 - less + cosine * less) / 2
     turned = pytrees.combine((1 - less, u), (along, e))
-    return _unit(turned), delta + jnp.log1p((1 - cosine) * jnp.expm1(-2 * delta) / 2)
+    # Straight uphill u stays, though both terms may round to 0, and the logarithm is −δ, its least.
+    is_lost = (pytrees.squared_norm(turned) == 0) & jnp.isfinite(delta)
+    change = delta + jnp.log1p((1 - cosine) * jnp.expm1(-2 * delta) / 2)
+    return _unit(pytrees.where(is_lost, u, turned)), jnp.maximum(change, -delta)

@@ -116,6 +116,15 @@ def test_no_gradient_and_the_largest(x64):
     assert np.isfinite(far.kinetic_change)
 
 
+@pytest.mark.parametrize("size", [1.0, 2.0**5, 2.0**13, 2.0**500])
+def test_straight_uphill_the_direction_stays(x64, size):
+    """Along the gradient there is nothing that turns it, and ΔK = −δ (d − 1) is its least value."""
+    uphill = jnp.array([0.0, 0.0, -1.0, 0.0, 0.0])
+    end = deterministic(jnp.zeros(5), uphill, H, lambda x: size * uphill)
+    np.testing.assert_allclose(end.direction, uphill, rtol=1e-12)
+    np.testing.assert_allclose(end.kinetic_change, -H * size / TEMPERATURE, rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_types_stay_and_the_direction_is_one_of_a_sphere(x64, dtype):
     """With numbers of 64 bits too; a direction at first is uniform: of norm 1, whatever the key."""
