@@ -151,7 +151,9 @@ class AdaptiveMass(Dynamics[AdaptiveMassState]):
             # The share that makes v the mean with weights β^age, divided by their sum.
             kept = self.decay ** state.step.astype(float)
             share = (1 - self.decay) / (1 - self.decay * kept)
-            new = jax.tree.map(lambda v, g: v + share * (g * g - v), state.mean_square, gradient)
+            new = jax.tree.map(
+                lambda v, g: v + share.astype(v.dtype) * (g * g - v), state.mean_square, gradient
+            )
             return new, (), ()
 
         def window(tau: Array, mean: Array, v: Array) -> Array:

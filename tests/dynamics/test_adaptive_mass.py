@@ -71,6 +71,19 @@ def test_what_is_learned_is_the_recursion_and_nothing_after_the_burn_in(x64, dec
     assert int(state.step) == len(GRADIENTS)
 
 
+@pytest.mark.parametrize("decay", [None, 0.9])
+def test_types_stay_whatever_the_types_of_numbers_are(x64, decay):
+    """With numbers of 64 bits too, as a network's float32 weights have."""
+    inner = D.semi_implicit(jnp.float64(H), friction=GAMMA)
+    dynamics = D.adaptive_mass(inner, burn_in=4, decay=decay)
+    position = {"a": jnp.ones(3, jnp.float32), "b": jnp.ones(2, jnp.bfloat16)}
+    state = dynamics.init(jax.random.key(0), position)
+    noise = dynamics.draw(jax.random.key(1), state)
+    end = dynamics.apply(noise, state, ewsg.gradients.Estimate(position, ()), no_probe)
+    described = lambda tree: jax.tree.map(lambda x: x.dtype, tree)
+    assert described(end) == described(state)
+
+
 def test_with_no_noise_it_moves_as_adam_does(x64):
     """η and β₁ of Adam are h² = η(1 − β₁), γh = 1 − β₁; the average itself is not divided by
     1 − β₁ᵗ.
