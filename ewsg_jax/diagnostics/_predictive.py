@@ -235,6 +235,12 @@ def checked_weights(samples: Samples, data: Data, chunk_size: int) -> np.ndarray
         )
     if not draws.shape[1]:
         raise ValueError("samples must hold draws; the run kept none")
+    if data["y"].ndim != 1:
+        raise ValueError(
+            f"data['y'] must hold one label for each row, shape ({len(data['x'])},); got "
+            f"{checks.describe(data['y'])}"
+        )
+    checks.labels("data['y']", data["y"], 2)
     return np.swapaxes(draws, 0, 1)
 
 

@@ -98,6 +98,12 @@ for name in ("predictive", "trajectory"):
         ),
         "V samples | kept none | must hold draws": lambda call=call: call(empty(), ROWS),
         'T data | {"x": (n, d) | logistic_reg': lambda call=call: call(samples(), ROWS["x"]),
+        "V data['y'] | -1.0 in row 0 (3 such rows) | 0 and 1 only": lambda call=call: call(
+            samples(), ROWS | {"y": 2 * ROWS["y"] - 1}
+        ),
+        "V data['y'] | (6, 1) | one label for each row, shape (6,)": lambda call=call: call(
+            samples(), ROWS | {"y": ROWS["y"][:, None]}
+        ),
     }
 density = diagnostics.log_predictive_density
 every(
