@@ -79,6 +79,7 @@ WRONG["learning_coefficient"] |= {
     "V observables | 'data' | must not have the name": lambda: coefficient(
         observables={"data": ROWS}
     ),
+    "V observables | '' | must not have the name": lambda: coefficient(observables={"": ROWS}),
     "V observables['a'] | shape (1, 1) | like those of data": lambda: coefficient(
         observables={"a": ROWS | {"x": jnp.ones((6, 1))}}
     ),

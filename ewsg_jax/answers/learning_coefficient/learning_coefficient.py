@@ -229,8 +229,12 @@ def _observables(
             "observables must be a dictionary of data by name, {'held_out': data}; got "
             f"{checks.describe(observables)}"
         )
-    if "data" in observables:
-        raise ValueError("observables must not have the name 'data', which is that of data itself")
+    # By these names the losses on `data` itself are kept.
+    for name in ("data", ""):
+        if name in observables:
+            raise ValueError(
+                f"observables must not have the name {name!r}, which is that of data itself"
+            )
     # Their rows must be like those of `data`, for the same likelihood reads them.
     tables = {}
     for name, other in observables.items():
