@@ -67,12 +67,14 @@ class FitReport:
             )
         # Beyond its error, and by more than a tenth.
         t = self.sampled_temperature
-        if abs(self.temperature - t) > max(0.1 * t, 3 * self.temperature_error):
+        if math.isnan(self.temperature):
+            doubts.append("θ·∇V/d is not known, which would say whether the weights have settled")
+        elif not abs(self.temperature - t) < max(0.1 * t, 3 * self.temperature_error):
             doubts.append(
                 f"θ·∇V/d is {self.temperature:.2f} and not {t:g}: the weights have not settled, or "
                 "the step is too long"
             )
-        if abs(self.halved_change) > max(0.02, 3 * self.halved_error):
+        if abs(self.halved_change) > max(0.02 * t, 3 * self.halved_error):
             doubts.append(
                 f"half the step changes V/d by {self.halved_change:+.3f}: the step has a bias"
             )

@@ -217,6 +217,16 @@ def test_what_a_report_doubts():
     assert not cold.doubts  # Within three errors.
     (unsettled,) = dataclasses.replace(cold, temperature_error=0.001).doubts
     assert "θ·∇V/d is 0.15 and not 0.1" in unsettled
+    # V/d is in units of the temperature: this change is 0.2 of its mean d T/2.
+    (biased,) = dataclasses.replace(cold, halved_change=0.01, halved_error=0.001).doubts
+    assert "half the step changes V/d by +0.010" in biased
+    assert not dataclasses.replace(cold, halved_change=0.001, halved_error=0.0).doubts
+    # Of a network with a key nothing is measured.
+    nothing = {"temperature": np.nan, "temperature_error": np.nan, "halved_change": np.nan}
+    keyed = dataclasses.replace(cold, **nothing)
+    (unknown,) = keyed.doubts
+    assert "θ·∇V/d is not known" in unknown
+    assert "nan" not in str(keyed)
 
 
 @pytest.mark.full
