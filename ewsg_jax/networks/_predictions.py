@@ -66,7 +66,11 @@ class NetworkPredictions:
         check_predicts(self.model.likelihood)
 
         # Sums of squares around one draw's means: those of means far from 0 would round to nothing.
-        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), self.samples.finite_draws)
+        # Without a chain that stayed finite all is NaN, as of `Samples.predict`.
+        finite = self.samples.finite_draws
+        has_one = len(jax.tree.leaves(finite)[0]) > 0
+        draws = finite if has_one else self.samples.position
+        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), draws)
         center = self.model.predict(first, x, self._key).mean
         averages = self._over_draws(self._moments, (x, center))
         shift, square, variance = (averages.get(name) for name in ("shift", "square", "variance"))

@@ -291,6 +291,21 @@ def test_a_log_score_reads_what_the_likelihood_reads_of_a_row():
     np.testing.assert_allclose(found.predict(x).mean, rates.mean(0), rtol=1e-5)
 
 
+def test_predictions_without_a_chain_that_stayed_finite_are_nan():
+    """As those of samples are."""
+    model = linear_network()
+    kernel = ewsg.uld(model.posterior, 1e4, friction=1e-4)
+    with pytest.warns(RuntimeWarning, match="diverge"):
+        run = ewsg.sample(KEY, kernel, model.position, model_data(), 500, progress=False)
+    found = networks.predictions(model, run)
+    x = INPUTS[:3].astype(np.float32)
+    seen = found.predict(x)
+    assert np.isnan([seen.mean, seen.mean_sd, seen.sd]).all()
+    assert np.isnan(found.log_score(x, LINEAR["y"][:3]))
+    with pytest.raises(ValueError, match="must have a chain that did not diverge"):
+        found.interval(x)
+
+
 def test_sds_of_means_far_from_0_do_not_round_to_nothing():
     """Observations of 10⁵ whose means are known to 0.01, in float32."""
     far = np.float32(1e5) + np.arange(-2, 3, dtype=np.float32) / 64
