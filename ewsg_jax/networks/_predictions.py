@@ -62,7 +62,7 @@ class NetworkPredictions:
             TypeError, ValueError: x is not like data["x"], or the likelihood knows neither means
                 nor probabilities.
         """
-        self._check(x)
+        x = self._check(x)
         check_predicts(self.model.likelihood)
 
         # Sums of squares around one draw's means: those of means far from 0 would round to nothing.
@@ -95,7 +95,7 @@ class NetworkPredictions:
             TypeError, ValueError: an argument has the wrong type or value, or the likelihood knows
                 no new observations or has classes, whose probabilities `predict` has.
         """
-        self._check(x)
+        x = self._check(x)
         chosen = np.atleast_1d(np.asarray(probabilities, np.float64))
         if chosen.ndim != 1 or not ((chosen >= 0) & (chosen <= 1)).all():
             raise ValueError(
@@ -141,7 +141,9 @@ class NetworkPredictions:
         Raises:
             TypeError, ValueError: an argument is not like that of the data.
         """
-        self._check(x)
+        x = self._check(x)
+        for name, value in {"y": y, **others}.items():
+            checks.held(name, value)
         rows = {"x": x, "y": jnp.asarray(y)} | jax.tree.map(jnp.asarray, others)
         count = jax.tree.leaves(x)[0].shape[0]
         for name in ("y", *others):
@@ -206,11 +208,12 @@ class NetworkPredictions:
         """The key by which a network that takes one predicts."""
         return jax.random.key(0) if self.model.takes_key else None
 
-    def _check(self, x: PyTree) -> None:
-        """Check inputs against those of the data, as far as these are known."""
+    def _check(self, x: PyTree) -> PyTree:
+        """Check inputs against those of the data, as far as these are known; return them as arrays
+        of JAX.
+        """
         if self.row is None:
-            checked_inputs(self.model, x)
-            return
+            return checked_inputs(self.model, x)
         shapes = jax.tree.map(lambda leaf: np.shape(leaf)[1:], x)
         expected = jax.tree.map(lambda leaf: leaf.shape, self.row)
         if jax.tree.structure(x) != jax.tree.structure(self.row) or shapes != expected:
@@ -218,6 +221,7 @@ class NetworkPredictions:
                 f"x must be like data['x'], a leading axis of rows and then {expected}; got "
                 f"{checks.listed('x', x)}"
             )
+        return checks.arrays("x", x)
 
 
 def predictions(model: NetworkModel, draws: Samples | Ensemble) -> NetworkPredictions:

@@ -291,6 +291,19 @@ def test_a_log_score_reads_what_the_likelihood_reads_of_a_row():
     np.testing.assert_allclose(found.predict(x).mean, rates.mean(0), rtol=1e-5)
 
 
+def test_inputs_and_observations_of_files_are_taken():
+    """In the other byte order, and observations in a list."""
+    model = linear_network()
+    x, y = INPUTS[:3].astype(np.float32), LINEAR["y"][:3].astype(np.float32)
+    row = jax.ShapeDtypeStruct((4,), jnp.float32)
+    for known in (None, row):
+        draws = networks.ensemble([model.position, model.position + 0.1])
+        found = networks.NetworkPredictions(model, draws, known)
+        other = x.astype(x.dtype.newbyteorder())
+        np.testing.assert_array_equal(found.predict(other).mean, found.predict(x).mean)
+        np.testing.assert_array_equal(found.log_scores(other, list(y)), found.log_scores(x, y))
+
+
 def test_predictions_without_a_chain_that_stayed_finite_are_nan():
     """As those of samples are."""
     model = linear_network()

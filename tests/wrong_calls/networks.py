@@ -168,6 +168,13 @@ WRONG["networks.model"] |= {
 }
 OWN = made(likelihood=lambda output, row: -jnp.sum((output - row["z"]) ** 2), data={"z": X[:, 0]})
 PREDICTIONS = networks.predictions(OWN, networks.ensemble([PARAMS, PARAMS]))
+COUNTED = made(lambda p, x: apply(p, x)[0], y=LABELS, likelihood="poisson", check_data=False)
+
+
+def scores(model, y, x=X):
+    return networks.predictions(model, networks.ensemble([PARAMS, PARAMS])).log_score(x, y)
+
+
 WRONG["networks.predictions"] |= {
     "V likelihood | a function | must say a mean or class probabilities": lambda: (
         PREDICTIONS.predict(X)
@@ -178,6 +185,9 @@ WRONG["networks.predictions"] |= {
     ),
     "V z | shape (2,) | an observation for each of 6 rows": lambda: PREDICTIONS.log_score(
         X, X[:, 0], z=X[:2, 0]
+    ),
+    "V y | int32 | must hold numbers that int32 holds": lambda: scores(
+        COUNTED, np.full(6, 2**32 + 1)
     ),
     "V x | x: (6, 3) float32 | rows of inputs like data['x']": lambda: PREDICTIONS.interval(
         np.ones((6, 3), np.float32)
