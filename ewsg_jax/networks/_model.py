@@ -272,6 +272,8 @@ class Assembly:
         dtypes: the dtype in which the network reads each sampled leaf; None for the position's.
         log_prior: the log density of a position.
         training_prior: the log density of a position by which networks are trained.
+        check_values: raises what is wrong with rows at a position; also of a random network, whose
+            posterior has no values.
         remade: makes the model again with other roles or parameters, or for several networks.
         several: whether several networks run side by side, under `jax.vmap`.
         convolves: whether the network has convolutions.
@@ -293,6 +295,7 @@ class Assembly:
         self.dtypes = [x.dtype if x.dtype.itemsize < 4 else None for x in sampled_leaves]
         self.log_prior: Callable[[Position], Array] = lambda position: jnp.float32(0)
         self.training_prior: Callable[[Position], Array] = self.log_prior
+        self.check_values: Callable[[Position, Data], None]
         self.remade: Remake
         self.several = self.convolves = False
 

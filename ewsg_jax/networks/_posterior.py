@@ -172,6 +172,7 @@ def _model(
     assembly.training_prior = log_prior_of(
         [dataclasses.replace(one, log_density=one.of_training or one.log_density) for one in priors]
     )
+    assembly.check_values = _ObservationCheck(likelihood, _with_raw_sd(likelihood, output))
     if assembly.keyed:
         target = random_likelihood(
             assembly.keyed_density, assembly.log_prior, batch_size=1
@@ -180,7 +181,7 @@ def _model(
         target = Posterior(
             assembly.density,
             assembly.log_prior,
-            check_values=_ObservationCheck(likelihood, _with_raw_sd(likelihood, output)),
+            check_values=assembly.check_values,
             normalised=likelihood.normalised,
             batched_log_likelihood=assembly.densities if assembly.is_batched else None,
         )

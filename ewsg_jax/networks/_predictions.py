@@ -152,8 +152,7 @@ class NetworkPredictions:
                     f"{name} must have an observation for each of {count} rows of x; got "
                     f"{checks.describe(rows[name])}"
                 )
-        if self.model.posterior.check_values is not None:
-            self.model.posterior.check_values(self.model.position, rows)
+        self.model._assembly.check_values(self.model.position, rows)
         try:
             jax.eval_shape(self._densities, self.model.position, rows, self._key)
         except Exception as error:
