@@ -147,7 +147,7 @@ class NetworkModel:
         Raises:
             TypeError: the network takes a key, and got none.
         """
-        outputs, likelihood = self.output(position, x, key), self.likelihood
+        outputs, likelihood = pytrees.widened(self.output(position, x, key)), self.likelihood
         functions = likelihood.mean, likelihood.sd, likelihood.probabilities
         return NetworkPrediction(*(None if f is None else jax.vmap(f)(outputs) for f in functions))
 
@@ -186,7 +186,7 @@ class NetworkModel:
         draw = checked_draw(self.likelihood)
         network_key, draw_key = jax.random.split(checks.key(key))
         outputs = self.output(position, x, network_key if self._assembly.keys.apply else None)
-        return jax.vmap(draw)(jax.random.split(draw_key, len(outputs)), outputs)
+        return jax.vmap(draw)(jax.random.split(draw_key, len(outputs)), pytrees.widened(outputs))
 
     def estimator(
         self, *, batch_size: int, replace: bool = True, rows: Rows = "random"
@@ -359,7 +359,9 @@ class Assembly:
 
     def density(self, position: Position, row: Data) -> Array:
         """Return the log density of one row."""
-        return self.likelihood.log_density(self.output(position, row["x"]), row)
+        # In float32: half precision has not the digits for a density.
+        output = pytrees.widened(self.output(position, row["x"]))
+        return self.likelihood.log_density(output, row)
 
     def densities(self, position: Position, rows: Data) -> Array:
         """Return the log density of each of b rows, shape (b,)."""
@@ -382,7 +384,7 @@ class Assembly:
         """Return the log density of one row, by a network or a likelihood that takes a key."""
         # One that alone takes a key has the key itself.
         network_key, density_key = jax.random.split(key) if all(self.keys) else (key, key)
-        output = self.output(position, row["x"], *[network_key] * self.keys.apply)
+        output = pytrees.widened(self.output(position, row["x"], *[network_key] * self.keys.apply))
         density: Callable[..., Array] = self.likelihood.log_density
         return density(output, row, *[density_key] * self.keys.density)
 
