@@ -270,7 +270,15 @@ def _bernoulli_check(output: Any, data: Data) -> None:
 def _poisson_density(log_rate: Array, row: Data) -> Array:
     log_rate = jnp.ravel(log_rate)
     y = jnp.ravel(_observed(row)).astype(log_rate.dtype)
-    return jnp.sum(y * log_rate - jnp.exp(log_rate) - gammaln(y + 1))
+    of_few = y * log_rate - jnp.exp(log_rate) - gammaln(y + 1)
+
+    # Of many each of these terms is large and rounds to units. With z = log(λ/y) and Stirling's
+    # series of log y!, none of which is large: −y (eᶻ − 1 − z) − log(2πy)/2 − 1/(12y) + …
+    many = jnp.maximum(y, 100)
+    z = log_rate - jnp.log(many)
+    series = (1 / 12 - 1 / (360 * many**2)) / many
+    of_many = many * (z - jnp.expm1(z)) - 0.5 * jnp.log(2 * math.pi * many) - series
+    return jnp.sum(jnp.where(y < many, of_few, of_many))
 
 
 def _poisson_check(output: Any, data: Data) -> None:

@@ -10,6 +10,7 @@ import scipy.integrate
 import scipy.stats
 
 import ewsg_jax as ewsg
+from ewsg_jax.networks._likelihoods import likelihood_of
 
 RNG = np.random.default_rng(0)
 
@@ -133,6 +134,22 @@ def test_likelihoods_of_half_precision_are_in_float32():
         if name == "normal":
             drawn = networks[0].draw(jax.random.key(0), networks[0].position, data["x"])
             assert drawn.dtype == jnp.float32
+
+
+@pytest.mark.parametrize("count", [0, 3, 99, 100, 10**4, 10**6])
+def test_densities_of_large_counts_keep_their_digits(count):
+    """y log λ, λ and log y! round to units at 10⁶, and log p is their difference."""
+    y = np.array([count, count + int(2 * count**0.5)])
+    log_rate = np.float32(np.log(max(count, 0.1)))
+    likelihood = likelihood_of("poisson")
+    found = jax.vmap(lambda y: likelihood.log_density(log_rate, {"y": y}))(y)
+    expected = scipy.stats.poisson(np.exp(np.float64(log_rate))).logpmf(y)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    gradient = jax.vmap(jax.grad(lambda rate, y: likelihood.log_density(rate, {"y": y})), (None, 0))
+    expected = y - np.exp(np.float64(log_rate))
+    np.testing.assert_allclose(
+        gradient(log_rate, y), expected, rtol=1e-3, atol=1e-3 * max(count, 1) ** 0.5
+    )
 
 
 def test_a_mean_alone_has_one_learned_sd():
