@@ -177,7 +177,7 @@ class NetworkModel:
             x: inputs like data["x"], leading axis b.
 
         Returns:
-            The observations, shape (b, …) like data["y"].
+            The observations, shaped like the means of `predict`: (b,) if each is one number.
 
         Raises:
             TypeError: key is no typed PRNG key.
