@@ -25,9 +25,10 @@ class LearningCoefficient:
         corrected_error: the standard error of `corrected`, with what higher orders of h may leave
             in it; NaN if the bias is not known.
         bias_unknown: why the bias is not known; empty if it is.
-        draws: nβ(L(w) − L(w*)) at each draw that counts, array (chain, draw), step h/2.
+        draws: nβ(L(w) − L(w*)) at each draw that counts, array (chain, draw), step h/2; with
+            batches of b rows an estimate from 10 b random rows, others for each draw.
         losses: the mean loss at each of these draws by name: "data", then the observables; arrays
-            (chain, draw).
+            (chain, draw), estimated like `draws`.
         losses_at_weights: the mean loss at w* by the same names.
         num_parameters: d, the number of parameters that are sampled.
         num_data: n.
