@@ -1,6 +1,7 @@
 """A network as a target: its posterior over sampled leaves, and what it predicts."""
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ class NetworkModel:
         """
         outputs, likelihood = pytrees.widened(self.output(position, x, key)), self.likelihood
         functions = likelihood.mean, likelihood.sd, likelihood.probabilities
-        return NetworkPrediction(*(None if f is None else jax.vmap(f)(outputs) for f in functions))
+        mean, sd, probabilities = (None if f is None else jax.vmap(f)(outputs) for f in functions)
+        return NetworkPrediction(self._as_observed(mean), self._as_observed(sd), probabilities)
 
     def log_density(self, position: Position, rows: Data, key: Key | None = None) -> Array:
         """Return the log density of each row's observation, shape (b,).
@@ -177,7 +179,7 @@ class NetworkModel:
             x: inputs like data["x"], leading axis b.
 
         Returns:
-            The observations, shaped like the means of `predict`: (b,) if each is one number.
+            The observations, shape (b, …) like data["y"].
 
         Raises:
             TypeError: key is no typed PRNG key.
@@ -186,7 +188,17 @@ class NetworkModel:
         draw = checked_draw(self.likelihood)
         network_key, draw_key = jax.random.split(checks.key(key))
         outputs = self.output(position, x, network_key if self._assembly.keys.apply else None)
-        return jax.vmap(draw)(jax.random.split(draw_key, len(outputs)), pytrees.widened(outputs))
+        keys = jax.random.split(draw_key, len(outputs))
+        return self._as_observed(jax.vmap(draw)(keys, pytrees.widened(outputs)))
+
+    def _as_observed(self, numbers: Any) -> Any:
+        """Return numbers of b observations in the shape that these have in the data: of shape (b,)
+        in the place of (b, 1) they would be compared with all observations.
+        """
+        shape = self._assembly.observed_shape
+        if shape is None or numbers is None or numbers[:1].size != math.prod(shape):
+            return numbers
+        return numbers.reshape(len(numbers), *shape)
 
     def estimator(
         self, *, batch_size: int, replace: bool = True, rows: Rows = "random"
@@ -277,6 +289,7 @@ class Assembly:
         remade: makes the model again with other roles or parameters, or for several networks.
         several: whether several networks run side by side, under `jax.vmap`.
         convolves: whether the network has convolutions.
+        observed_shape: the shape of an observation; None if it is no array.
     """
 
     def __init__(
@@ -298,6 +311,7 @@ class Assembly:
         self.check_values: Callable[[Position, Data], None]
         self.remade: Remake
         self.several = self.convolves = False
+        self.observed_shape: tuple[int, ...] | None = None
 
     @contextlib.contextmanager
     def reading(self, leaves: list[Array]) -> Iterator[None]:

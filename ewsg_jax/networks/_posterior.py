@@ -137,6 +137,7 @@ def posterior(
             return make(at if params is None else params, others, several)
 
         assembly.remade, assembly.several, assembly.convolves = remade, several, convolves
+        assembly.observed_shape = rows["y"].shape[1:] if hasattr(rows["y"], "shape") else None
         return _model(assembly, at, roles, prior, output)
 
     model = make(params, roles)

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ewsg_jax.base import checks
+from ewsg_jax.base import checks, limits
 from ewsg_jax.base.typing import Key, PyTree
 from ewsg_jax.draws.ensemble import Ensemble
 from ewsg_jax.networks._likelihoods import check_predicts, checked_draw
 from ewsg_jax.networks._model import NetworkModel, checked_inputs
+from ewsg_jax.run.batches import even_batches
 from ewsg_jax.run.samples import Samples
 
 
@@ -109,8 +110,22 @@ class NetworkPredictions:
             )
         checked_draw(self.model.likelihood)
         key = jax.random.key(0) if key is None else key
-        drawn = self.samples.predict(self._observations, x, key=key, keep_draws=True)
-        return np.quantile(drawn.astype(np.float64), chosen, axis=(0, 1, 2))
+        shape = jax.eval_shape(self._observations, self.model.position, x, key).shape[1:]
+
+        # Some rows after the other: the draws of all may be more than memory holds.
+        numbers = self.samples.num_chains * self.samples.num_draws * self._repeats
+        size = max(1, limits.NUMBERS_AT_ONCE // (numbers * math.prod(shape[1:])))
+        found = np.empty((len(chosen), *shape))
+        parts = even_batches(shape[0], size) if shape[0] else []
+        for number, (first, end) in enumerate(parts):
+            rows = jax.tree.map(lambda leaf, part=slice(first, end): leaf[part], x)
+            of_rows = jax.random.fold_in(key, number) if number else key
+            drawn = self.samples.predict(self._observations, rows, key=of_rows, keep_draws=True)
+            # A row's draws side by side, which are sorted in half of the time.
+            drawn = np.ascontiguousarray(drawn.reshape(math.prod(drawn.shape[:3]), -1).T)
+            quantiles = np.quantile(drawn.astype(np.float64), chosen, axis=1)
+            found[:, first:end] = quantiles.reshape(len(chosen), end - first, *shape[1:])
+        return found
 
     def interval(self, x: PyTree, probability: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of intervals that hold a new observation with a probability.
@@ -190,10 +205,15 @@ class NetworkPredictions:
         return {name: value for name, value in moments.items() if value is not None}
 
     def _observations(self, position: PyTree, x: PyTree, key: Key) -> Any:
-        # Some thousand in all: their quantiles have an error of some percent of an sd.
-        repeats = math.ceil(4_000 / max(1, self.samples.num_chains * self.samples.num_draws))
-        keys = jax.random.split(key, repeats)
+        keys = jax.random.split(key, self._repeats)
         return jax.vmap(lambda key: self.model.draw(key, position, x))(keys)
+
+    @property
+    def _repeats(self) -> int:
+        """How many observations are drawn at each draw: some thousand in all, whose quantiles have
+        an error of some percent of an sd.
+        """
+        return math.ceil(4_000 / max(1, self.samples.num_chains * self.samples.num_draws))
 
     def _densities(self, position: PyTree, rows: PyTree, key: Key | None = None) -> Any:
         return self.model.log_density(position, rows, key)
