@@ -318,10 +318,21 @@ class Chains:
         first = len(self.rounds) // 2
         if not self.rounds:
             return 0, np.nan
-        values = rhat(np.concatenate(self._predictions[first:], axis=1))
+        finite = self._are_finite
+        if not finite.any():
+            return first, np.nan
+        values = rhat(np.concatenate(self._predictions[first:], axis=1)[finite])
         # A number that never changes has none, such as a known standard deviation.
         known = values[~np.isnan(values)]
         return first, float(known.max()) if known.size else np.nan
+
+    @property
+    def _are_finite(self) -> np.ndarray:
+        """Whether each chain stayed finite in the rounds that count, shape (chain,); one that did
+        not repeats a position.
+        """
+        counting = self.rounds[len(self.rounds) // 2 :]
+        return np.all([one.is_finite for one in counting], axis=0)
 
     def samples(self) -> Samples:
         """Return the draws after the burn-in."""
@@ -356,7 +367,7 @@ class Chains:
             self._virials(jax.tree.map(lambda x, k=k: x[:, k], samples.draws), self.data)
             for k in range(-count, 0)
         ]
-        virials, potentials = np.asarray(known, np.float64).swapaxes(0, 1)
+        virials, potentials = np.asarray(known, np.float64).swapaxes(0, 1)[..., self._are_finite]
         return virials.mean(0), potentials.mean(0)
 
     @functools.cached_property

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ewsg_jax.base import checks
-from ewsg_jax.base.leaves import Filter
+from ewsg_jax.base.leaves import Filter, named_leaves
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.base.warn import warn
 from ewsg_jax.networks._chains import Chains
@@ -74,7 +74,8 @@ def fit(
             least a quarter of it. Default: 60.
         num_members: how many networks are trained, at least 2; each starts a chain. Default: 10.
         trained: parameters of at least 2 trained networks, which are not trained again; `params` is
-            then one of them, for its structure. Default: none.
+            then one of them, for its structure. What is not sampled is the same in all of them.
+            Default: none.
         standardise: whether the network reads inputs minus their mean over rows, over their
             standard deviation, and says of a normal observation the same. A table has one for each
             column, images and sequences one for all numbers; whole numbers stay. Predictions,
@@ -156,6 +157,7 @@ def fit(
     # once and shared have other chains afterwards.
     chains = chains_of(model)
     if trained is not None:
+        _check_carried(members, model.roles)
         ensemble = stacked([model.with_params(one).position for one in members])
         record = Trained(ensemble, 0, np.full(count, np.nan))
     elif "trained" in model.roles.values():
@@ -186,6 +188,7 @@ def fit(
         "sample": time.perf_counter() - tuned_at,
     }
     samples = chains.samples() if chains.rounds else as_ensemble(ensemble, stacked=True)
+    num_diverged = int(np.count_nonzero(~samples.is_finite)) if chains.rounds else 0
     skipped, worst = chains.burn_in()
     report = FitReport(
         dynamics=chains.description,
@@ -195,7 +198,7 @@ def fit(
         trained_log_score=float(np.mean(record.log_score)),
         num_steps=sum(one.num_steps for one in chains.rounds),
         burn_in=sum(one.num_steps for one in chains.rounds[:skipped]),
-        num_draws=samples.num_chains * samples.num_draws,
+        num_draws=(count - num_diverged) * samples.num_draws,
         rhat=worst,
         temperature=worth.temperature[0],
         temperature_error=worth.temperature[1],
@@ -205,6 +208,7 @@ def fit(
         stopped=chains.stopped,
         standardised=standardise,
         sampled_temperature=temperature,
+        num_diverged=num_diverged,
     )
     row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows["x"])
     return FittedNetwork(model, samples, row, ensemble, report)
@@ -217,6 +221,18 @@ def _checked_count(num_members: Any) -> int:
             "got 1"
         )
     return checks.integer("num_members", num_members, minimum=2)
+
+
+def _check_carried(members: list[PyTree], roles: dict[str, str]) -> None:
+    """Raise ValueError if trained networks differ in leaves that are not sampled."""
+    first = dict(named_leaves(members[0]))
+    for number, member in enumerate(members[1:], 1):
+        for name, leaf in named_leaves(member):
+            if roles.get(name) != "sampled" and not np.array_equal(leaf, first[name]):
+                raise ValueError(
+                    "trained must have networks that are alike in what is not sampled, because "
+                    f"chains share it; trained[{number}] and trained[0] differ in {name!r}"
+                )
 
 
 def _checked_trained(trained: Any) -> list[PyTree]:

@@ -34,6 +34,7 @@ class FitReport:
         stopped: why the run ended: "R-hat", "seconds" or "an interrupt".
         standardised: whether the network reads and returns standardised numbers.
         sampled_temperature: T of the distribution exp(−V/T) that was sampled.
+        num_diverged: chains that diverged, whose draws do not count.
     """
 
     dynamics: str
@@ -53,6 +54,7 @@ class FitReport:
     stopped: str
     standardised: bool = False
     sampled_temperature: float = 1.0
+    num_diverged: int = 0
 
     @property
     def doubts(self) -> list[str]:
@@ -60,6 +62,11 @@ class FitReport:
         if not self.num_steps:
             return ["chains made no step: the draws are the trained networks, an ensemble"]
         doubts = []
+        if self.num_diverged:
+            doubts.append(
+                f"{self.num_diverged} of {self.num_members} chains diverged: the draws are those "
+                "of the others"
+            )
         if not self.rhat < 1.1:
             doubts.append(
                 f"R-hat of predictions is {rhat_in_words(self.rhat, 2)}: chains do not agree yet, "

@@ -11,7 +11,7 @@ import numpy as np
 
 from ewsg_jax.base import checks, pytrees, rng
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
-from ewsg_jax.networks._model import NetworkModel
+from ewsg_jax.networks._model import NetworkModel, WithRawSD
 
 
 class Trained(NamedTuple):
@@ -146,7 +146,10 @@ def train(key: Key, model: NetworkModel, members: Position, data: Data, seconds:
             states = jax.block_until_ready(compiled(keys_of(num_rounds), states, rows, held))
             num_rounds += 1
             # A rise of a hundredth of a natural unit is none.
-            mean = float(jnp.mean(states.score))
+            # Of members that have a score: one whose networks are infinite has none.
+            scores = np.asarray(states.score)
+            known = scores[np.isfinite(scores)]
+            mean = float(np.mean(known)) if known.size else -np.inf
             rounds_since_rise += 1
             if mean > highest + 0.01:
                 highest, rounds_since_rise = mean, 0
@@ -173,7 +176,11 @@ def trained_starts(
         record = train(key, trainable, first, rows, seconds)
         one = jax.tree.map(lambda x: x[0], record.members)
         model = model.with_params(trainable.params(one))
-        return model, stacked([model.position] * len(members)), record
+        start = model.position
+        if isinstance(start, WithRawSD):
+            # It is trained with the network, and no part of its parameters.
+            start = start._replace(raw_sd=one.raw_sd)
+        return model, stacked([start] * len(members)), record
     positions = stacked([trainable.with_params(one).position for one in members])
     record = train(key, trainable, positions, rows, seconds)
     return model, record.members, record

@@ -206,6 +206,10 @@ def test_what_a_report_doubts():
         seconds={"train": 1.0},
         stopped="seconds",
     )
+    (gone,) = dataclasses.replace(
+        report, rhat=1.0, temperature=1.0, halved_change=0.0, num_diverged=2
+    ).doubts
+    assert gone == "2 of 4 chains diverged: the draws are those of the others"
     disagree, unsettled, biased = report.doubts
     assert "R-hat of predictions is 2.50" in disagree
     assert "θ·∇V/d is 0.45" in unsettled
@@ -248,7 +252,6 @@ def test_classes_and_a_random_network():
     assert "sghmc" in str(fit.report)
     assert np.isnan(fit.report.temperature)
     assert "under the posterior: not measured" in str(fit.report)
-    assert not any("θ·∇V/d" in text for text in fit.report.doubts)
     found = fit.predict(X)
     np.testing.assert_allclose(found.probabilities.sum(1), 1, atol=1e-5)
     assert (found.probabilities.argmax(1) == labels).mean() > 0.9
@@ -324,6 +327,57 @@ def test_an_interrupt_of_training_keeps_the_networks_so_far(monkeypatch):
     monkeypatch.setattr(jax, "block_until_ready", _interrupted(jax.block_until_ready, after=0))
     with pytest.raises(KeyboardInterrupt):
         ewsg.networks.fit(key, linear, PARAMS, DATA, **options)
+
+
+@pytest.mark.full
+def test_a_scale_is_trained_with_leaves_that_are_shared():
+    """The learned standard deviation starts where training left it, not where it began."""
+
+    def apply(params, x):
+        return x @ params["body"] * params["head"]
+
+    params = {"body": PARAMS, "head": np.float32(1.0)}
+    model = ewsg.networks.posterior(apply, params, DATA, likelihood="normal", sampled="head")
+    rows = jax.tree.map(jnp.asarray, DATA)
+    _, starts, record = _train.trained_starts(jax.random.key(0), model, [params] * 2, rows, 60.0)
+    np.testing.assert_array_equal(starts.raw_sd, record.members.raw_sd.repeat(2))
+    sd = np.log1p(np.exp(float(starts.raw_sd[0])))
+    assert abs(sd - NOISE) < 0.3 * NOISE < abs(np.log(2) - NOISE)
+
+
+def test_trained_networks_share_what_is_not_sampled():
+    def apply(params, x):
+        return x @ params["body"] * params["head"]
+
+    trained = [{"body": PARAMS + k, "head": np.float32(1.0)} for k in range(2)]
+    with pytest.raises(ValueError, match=r"trained\[1\] and trained\[0\] differ in 'body'"):
+        ewsg.networks.fit(
+            jax.random.key(0),
+            apply,
+            trained[0],
+            DATA,
+            likelihood=LIKELIHOOD,
+            trained=trained,
+            sampled="head",
+        )
+
+
+def test_chains_that_diverged_do_not_count():
+    """They repeat a position, by which R-hat would never fall, and are named in the report."""
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    options = {"deadline": time.perf_counter() + 60, "least_seconds": 5.0, "temperature": 1.0}
+    chains = _chains.Chains(jax.random.key(0), model, DATA, 3, **options)
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-4), ewsg.gradients.full(model.posterior))
+    samples = ewsg.sample(jax.random.key(1), kernel, model.position, DATA, 40, num_chains=3)
+    far = samples.draws.copy()
+    far[2] = 1e3
+    diverged = np.array([-1, -1, 5])
+    for diverged_at, draws in ((samples.diverged_at, far), (diverged, far)):
+        one = dataclasses.replace(samples, diverged_at=diverged_at, draws=draws)
+        chains.rounds, chains._predictions = [], []
+        chains._add(one)
+        is_counted = (diverged_at < 0).all()
+        assert (chains.burn_in()[1] > 3) is bool(is_counted)
 
 
 @pytest.mark.parametrize("is_late", [False, True])
