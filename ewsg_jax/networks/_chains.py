@@ -162,8 +162,8 @@ class Chains:
         arguments = self._key, first, state, self.data
 
         def tune() -> None:
-            some = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
-            compiling.run(self._virials, start, some)
+            part = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
+            compiling.run(self._virials, start, part)
             compiling.run(_first_states, first, keys, start, self.data)
             by_energy(*arguments, self._energy_variance, 1, TUNING_STEPS)
 
@@ -188,13 +188,13 @@ class Chains:
         """Return the time of a gradient of all chains on one core, over all rows."""
         # Of many rows by a part, or the measurement itself would take long. The program is that by
         # which draws are measured at the end; the first call compiles it.
-        some = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
+        part = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
         seconds = 0.0
         for _ in range(2):
             began = time.perf_counter()
-            jax.block_until_ready(self._virials(positions, some))
+            jax.block_until_ready(self._virials(positions, part))
             seconds = time.perf_counter() - began
-        return seconds * self.num_rows / jax.tree.leaves(some)[0].shape[0]
+        return seconds * self.num_rows / jax.tree.leaves(part)[0].shape[0]
 
     @property
     def _has_time_for_all_rows(self) -> bool:

@@ -187,8 +187,10 @@ def fit(
         "tune": tuned_at - trained_at,
         "sample": time.perf_counter() - tuned_at,
     }
-    samples = chains.samples() if chains.rounds else as_ensemble(ensemble, stacked=True)
-    num_diverged = int(np.count_nonzero(~samples.is_finite)) if chains.rounds else 0
+    samples, num_diverged = as_ensemble(ensemble, stacked=True), 0
+    if chains.rounds:
+        samples = chains.samples()
+        num_diverged = int(np.count_nonzero(~samples.is_finite))
     skipped, worst = chains.burn_in()
     report = FitReport(
         dynamics=chains.description,

@@ -115,17 +115,17 @@ class NetworkPredictions:
         # Some rows after the other: the draws of all may be more than memory holds.
         numbers = self.samples.num_chains * self.samples.num_draws * self._repeats
         size = max(1, limits.NUMBERS_AT_ONCE // (numbers * math.prod(shape[1:])))
-        found = np.empty((len(chosen), *shape))
+        values = np.empty((len(chosen), *shape))
         parts = even_batches(shape[0], size) if shape[0] else []
         for number, (first, end) in enumerate(parts):
             rows = jax.tree.map(lambda leaf, part=slice(first, end): leaf[part], x)
-            of_rows = jax.random.fold_in(key, number) if number else key
-            drawn = self.samples.predict(self._observations, rows, key=of_rows, keep_draws=True)
+            part_key = jax.random.fold_in(key, number) if number else key
+            drawn = self.samples.predict(self._observations, rows, key=part_key, keep_draws=True)
             # A row's draws side by side, which are sorted in half of the time.
             drawn = np.ascontiguousarray(drawn.reshape(math.prod(drawn.shape[:3]), -1).T)
-            quantiles = np.quantile(drawn.astype(np.float64), chosen, axis=1)
-            found[:, first:end] = quantiles.reshape(len(chosen), end - first, *shape[1:])
-        return found
+            of_rows = np.quantile(drawn.astype(np.float64), chosen, axis=1)
+            values[:, first:end] = of_rows.reshape(len(chosen), end - first, *shape[1:])
+        return values
 
     def interval(self, x: PyTree, probability: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of intervals that hold a new observation with a probability.

@@ -31,8 +31,8 @@ class Trained(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A network in training: where it is, the optimiser's state, where held-out rows were fitted
-    best, and their mean log density there.
+    """A network in training: its position, the optimiser's state, the position that fitted held-out
+    rows best, and their mean log density there.
     """
 
     position: Position
