@@ -65,47 +65,60 @@ def extrapolated(pairs: np.ndarray, order: int, share: float = 0.0) -> dict[str,
     remainder for v = 1/(1 − h/2), of Langevin dynamics on a normal posterior, as h goes to 0, and
     more than it for larger h.
 
+    If the variance of a coordinate at step size 0 is negative, its sd and the bias are NaN.
+
     Args:
         pairs: moments of pairs, shape (4, pair, d).
         order: p.
         share: the share of the difference, as `order.remainder_share` returns it.
     """
     weight = 1 / (2**order - 1)
-    mean, apart, coarse, fine = _with_and_without_each(pairs)
+    # Each is over all pairs, then without each of them, shape (1 + pair, d).
+    mean, difference, coarse, fine = _with_and_without_each(pairs)
     limit = fine - weight * (coarse - fine)
     sd, coarse_sd, fine_sd = (np.sqrt(np.where(v > 0, v, np.nan)) for v in (limit, coarse, fine))
-    relative = share + 2 * np.abs(coarse - fine) / np.minimum(coarse, fine)
-    left = np.stack([np.abs(apart), np.abs(coarse - fine) / (2 * sd)]) * relative
-    ratio, fine_ratio, one = coarse_sd / sd, fine_sd / sd, np.ones_like(sd)
 
-    def estimated(mean: np.ndarray, sd: np.ndarray, remainder: np.ndarray = 0 * left) -> Estimated:
+    # What extrapolation may leave in means and sds: an error e of a variance is e/(2 sd) of the sd.
+    relative = share + 2 * np.abs(coarse - fine) / np.minimum(coarse, fine)
+    changes = np.abs(difference), np.abs(coarse - fine) / (2 * sd)
+    remainder = np.stack(changes) * relative
+
+    def estimated(mean: np.ndarray, sd: np.ndarray, remainder: np.ndarray) -> Estimated:
         values = np.stack([mean, sd])
         # A variance that is negative without one of the pairs makes the error infinite.
         error = np.nan_to_num(jackknife(values[:, 1:].swapaxes(0, 1)), nan=np.inf)
         return Estimated(values[:, 0], error, remainder[:, 0])
 
+    # Moments at a step size, and their difference, are not extrapolated.
+    exact = 0 * remainder
+    # The bias is in sds at step size 0: an error e of an sd s changes a ratio r by r e/s.
+    ratio, fine_ratio, one = coarse_sd / sd, fine_sd / sd, np.ones_like(sd)
     return {
-        "coarse": estimated(mean + apart, coarse_sd),
-        "fine": estimated(mean, fine_sd),
-        "difference": estimated(apart, coarse_sd - fine_sd),
-        "extrapolated": estimated(mean - weight * apart, sd, left),
-        "bias": estimated((1 + weight) * apart / sd, ratio, left / sd * [one, ratio]),
-        "half_bias": estimated(weight * apart / sd, fine_ratio, left / sd * [one, fine_ratio]),
+        "coarse": estimated(mean + difference, coarse_sd, exact),
+        "fine": estimated(mean, fine_sd, exact),
+        "difference": estimated(difference, coarse_sd - fine_sd, exact),
+        "extrapolated": estimated(mean - weight * difference, sd, remainder),
+        "bias": estimated((1 + weight) * difference / sd, ratio, remainder / sd * [one, ratio]),
+        "half_bias": estimated(
+            weight * difference / sd, fine_ratio, remainder / sd * [one, fine_ratio]
+        ),
     }
 
 
 def _with_and_without_each(pairs: np.ndarray) -> np.ndarray:
     """Return the moments over all pairs, then without each of them, shape (4, 1 + pair, d)."""
-    mean, apart, coarse, fine = pairs
+    mean, difference, coarse, fine = pairs
     count = len(mean)
 
     def total(within: np.ndarray, means: np.ndarray) -> np.ndarray:
         # A pair's share in the variance of all draws, around a mean that is estimated.
         return within + (means - means.mean(0)) ** 2 * count / (count - 1)
 
-    by_pair = np.stack([mean, apart, total(coarse, mean + apart), total(fine, mean)])
-    every = by_pair.mean(axis=1, keepdims=True)
-    return np.concatenate([every, every + (every - by_pair) / (count - 1)], axis=1)
+    by_pair = np.stack([mean, difference, total(coarse, mean + difference), total(fine, mean)])
+    over_all = by_pair.mean(axis=1, keepdims=True)
+    # Without a value x of n a mean m becomes m + (m − x)/(n − 1).
+    without_each = over_all + (over_all - by_pair) / (count - 1)
+    return np.concatenate([over_all, without_each], axis=1)
 
 
 def gain_of(estimates: dict[str, Estimated]) -> float:
@@ -114,9 +127,9 @@ def gain_of(estimates: dict[str, Estimated]) -> float:
     It is the median over coordinates, of means or of standard deviations, whichever is less.
     """
     names = "coarse", "fine", "difference"
-    coarse, fine, apart = (estimates[name].sampling_error ** 2 for name in names)
+    coarse, fine, difference = (estimates[name].sampling_error ** 2 for name in names)
     with np.errstate(all="ignore"):
-        return float(np.median((coarse + fine) / apart, axis=1).min())
+        return float(np.median((coarse + fine) / difference, axis=1).min())
 
 
 def rhat_of_halves(first: np.ndarray, second: np.ndarray, num_draws: int) -> float:
@@ -161,20 +174,29 @@ def judge_step(
     if not np.isfinite(off).all():
         text = "h is too large to extrapolate from: a variance would be below 0. Halve it"
         return Verdict("wrong", text)
-    # Over all means and sds together, so that many coordinates do not make a false alarm.
+
+    # "wrong": an error that Monte Carlo error does not explain, over all means and sds together so
+    # that many coordinates make no false alarm, and that is surely beyond the tolerance.
     bound = -float(student_quantile(num_pairs - 1, error_rate / 2 / off.size))
     sampling_bound = check_settings.ERRORS_ALLOWED * sampling
     doubt = sampling_bound + remainder
-    surely = np.where(off > bound * sampling, off - doubt, 0)
-    if surely.max() >= 1:
+    at_least = np.where(off > bound * sampling, off - doubt, 0)
+    if at_least.max() >= 1:
         (shift, ratio), (shift_error, ratio_error) = bias.value, bias.error
-        parts = worst_of(surely[1], surely[0], (ratio, ratio_error), (shift, shift_error), names)
+        of_means, of_sds = at_least
+        parts = worst_of(of_sds, of_means, (ratio, ratio_error), (shift, shift_error), names)
         cure = f"Take halved.extrapolated, or a step of {tolerable:.2g}"
         return Verdict("wrong", f"wrong at h: {'; '.join(parts)}. {cure}")
-    if (off + doubt).max() <= 1:
+
+    # "right": no error is beyond the tolerance, its own error included.
+    at_most = off + doubt
+    if at_most.max() <= 1:
         within = f"({100 * tolerance:.3g} % of sds, {2 * tolerance:.3g} sd of means)"
         return Verdict("right", f"right at h within tolerance {within}")
-    k = np.unravel_index(np.argmax(off + doubt), off.shape)
+
+    # Not decided, for the coordinate with the largest error: a longer run lowers only the Monte
+    # Carlo error.
+    k = np.unravel_index(np.argmax(at_most), off.shape)
     is_remainder = remainder[k] > max(sampling_bound[k], 1 - off[k])
     return Verdict(
         "unsure",

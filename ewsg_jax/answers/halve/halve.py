@@ -103,66 +103,53 @@ def halve(
         raise TypeError("data must be one data set; got several, stacked")
     data = numeric.native(data)
     checks.data(data)
+    # A plan's kernel may move in other coordinates: the bias has the order of the kernel there.
     inner = kernel.kernel if isinstance(kernel, InCoordinates) else kernel
     order = order_of(inner, data)
     assert isinstance(inner, Pair)
     checks.integer("num_chains", num_chains, minimum=settings.MIN_PAIRS)
-    checks.integer("num_steps", num_steps)
-    burn_in = num_steps // 4 if burn_in is None else burn_in
-    num_kept = num_steps - checks.integer("burn_in", burn_in, minimum=0)
-    if num_kept < settings.MIN_KEPT_STEPS:
-        raise ValueError(
-            f"num_steps must be at least burn_in + {settings.MIN_KEPT_STEPS} = "
-            f"{burn_in + settings.MIN_KEPT_STEPS}; got {num_steps}"
-        )
+    burn_in, num_kept = _checked_lengths(num_steps, burn_in)
     for name, value in {"tolerance": tolerance, "error_rate": error_rate}.items():
         checks.positive(name, value)
         checks.decay(name, value)
-    shapes = check_starts(key, position, num_chains, stacked=False)
-    layout = Layout.of(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), shapes))
+    layout = _layout_of_starts(key, position, num_chains)
     names = chosen_names(names, layout.names)
-    if half := [dtype for dtype in layout.dtypes if dtype.itemsize < 4]:
-        raise ValueError(
-            "position must be at least of float32: what rounding adds to half precision grows as "
-            f"the step falls, and is no bias of the step; got {half[0]}"
-        )
 
     # Both chains of a pair begin at one point, so their difference begins at 0.
     start: Any = (lambda key: (position(key),) * 2) if is_function(position) else (position,) * 2
-    pair, end_of_first = coupled(inner), burn_in + num_kept // 2
+    pair = coupled(inner)
     if isinstance(kernel, InCoordinates):
         pair = dataclasses.replace(kernel, kernel=pair, bijector=tree((kernel.bijector,) * 2))
 
-    def run(position: Any, num_steps: int, **options: Any) -> Samples:
+    # The run is made in two parts, whose moments R-hat compares. The noise of a step depends on the
+    # key and on the number of the step, so the second part takes the key of the first.
+    def run(start: Any, num_steps: int, **options: Any) -> Samples:
         options |= {"keep": None, "moments": estimates.PAIR_MOMENTS, "progress": progress}
-        samples = raise_if_interrupted(sample(key, pair, position, data, num_steps, **options))
-        # A pair counts with both chains or not at all.
-        if samples.is_finite.sum() < settings.MIN_PAIRS:
-            raise ValueError(
-                "kernel must have a step size at which chains stay finite; got "
-                f"{kernel!r:.120}, of which {num_chains - samples.is_finite.sum()} of {num_chains} "
-                "pairs of chains did not"
-            )
+        samples = raise_if_interrupted(sample(key, pair, start, data, num_steps, **options))
+        _check_enough_pairs(samples, kernel)
         return samples
 
-    # Two halves, whose moments R-hat compares.
+    end_of_first = burn_in + num_kept // 2
     first = run(start, end_of_first, num_chains=num_chains, burn_in=burn_in)
     second = run(None, num_steps - end_of_first, state=first.state, check_data=False)
     both = first.concatenate(second)
+
+    # Moments are those of the pairs that stayed finite to the end.
     num_lost = num_chains - int(both.is_finite.sum())
     first_half, second_half, pairs = (
         estimates.pairs_of(part.moments, both.is_finite) for part in (first, second, both)
     )
     rhat = estimates.rhat_of_halves(first_half, second_half, num_kept // 2)
     moments = estimates.extrapolated(pairs, order, remainder_share(inner, order))
+
+    # The verdict is on the bias alone, if the chains have converged and no part is cut off.
     step_size = float(inner.step_size(jnp.int32(0)))
     tolerable = estimates.tolerable_step(moments["bias"], step_size, order, tolerance)
     verdict = estimates.judge_step(
         moments["bias"], names, num_chains - num_lost, tolerable, tolerance, error_rate
     )
     if not rhat <= CONVERGED:
-        text = f"chains have not converged (R-hat {rhat_in_words(rhat, 2)}). Burn in longer, and "
-        verdict = Verdict("unsure", f"{text}run longer")
+        verdict = _not_converged(rhat)
     # As in `check`: a pair that diverged after the burn-in had reached a region in which steps are
     # too large, which the other pairs have not seen; half of the pairs may have as well.
     is_cut = bool((both.diverged_at > burn_in).any() or 2 * num_lost >= num_chains)
@@ -171,11 +158,6 @@ def halve(
         verdict = without_a_part(verdict, lost)
     elif num_lost:
         verdict = verdict._replace(text=f"{verdict.text}. {lost}: left out")
-
-    def like_position(name: str) -> Any:
-        values = (*moments[name].value, *moments[name].error)
-        kind = Bias if name.endswith("bias") else Estimates
-        return kind(*(layout.tree(x, np.float64) for x in values))
 
     return Halved(
         outcome=verdict.outcome,
@@ -194,5 +176,63 @@ def halve(
         tolerance=float(tolerance),
         error_rate=float(error_rate),
         names=names,
-        **{name: like_position(name) for name in moments},
+        **{name: _like_position(name, estimate, layout) for name, estimate in moments.items()},
     )
+
+
+def _checked_lengths(num_steps: int, burn_in: int | None) -> tuple[int, int]:
+    """Return the steps of the burn-in, a quarter by default, and those after it.
+
+    Raises:
+        TypeError, ValueError: one is not a whole number, or too few steps are left.
+    """
+    checks.integer("num_steps", num_steps)
+    burn_in = num_steps // 4 if burn_in is None else burn_in
+    num_kept = num_steps - checks.integer("burn_in", burn_in, minimum=0)
+    if num_kept < settings.MIN_KEPT_STEPS:
+        raise ValueError(
+            f"num_steps must be at least burn_in + {settings.MIN_KEPT_STEPS} = "
+            f"{burn_in + settings.MIN_KEPT_STEPS}; got {num_steps}"
+        )
+    return burn_in, num_kept
+
+
+def _layout_of_starts(key: Key, position: Any, num_chains: int) -> Layout:
+    """Return the layout of one start.
+
+    Raises:
+        TypeError, ValueError: the starts are not pytrees of floating-point arrays, or are of less
+            than float32.
+    """
+    shapes = check_starts(key, position, num_chains, stacked=False)
+    layout = Layout.of(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), shapes))
+    if half := [dtype for dtype in layout.dtypes if dtype.itemsize < 4]:
+        raise ValueError(
+            "position must be at least of float32: what rounding adds to half precision grows as "
+            f"the step falls, and is no bias of the step; got {half[0]}"
+        )
+    return layout
+
+
+def _check_enough_pairs(samples: Samples, kernel: Kernel) -> None:
+    """Check that enough pairs stayed finite; a pair counts with both chains or not at all."""
+    num_pairs, num_finite = samples.num_chains, int(samples.is_finite.sum())
+    if num_finite < settings.MIN_PAIRS:
+        raise ValueError(
+            "kernel must have a step size at which chains stay finite; got "
+            f"{kernel!r:.120}, of which {num_pairs - num_finite} of {num_pairs} pairs of chains "
+            "did not"
+        )
+
+
+def _not_converged(rhat: float) -> Verdict:
+    """Return the verdict on chains whose moments do not count yet."""
+    words = rhat_in_words(rhat, 2)
+    text = f"chains have not converged (R-hat {words}). Burn in longer, and run longer"
+    return Verdict("unsure", text)
+
+
+def _like_position(name: str, estimate: estimates.Estimated, layout: Layout) -> Any:
+    """Return estimates of this name as pytrees like the position, in float64."""
+    kind = Bias if name.endswith("bias") else Estimates
+    return kind(*(layout.tree(x, np.float64) for x in (*estimate.value, *estimate.error)))

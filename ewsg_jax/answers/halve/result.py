@@ -43,13 +43,14 @@ class Halved:
         outcome: "right" (h is within tolerance), "wrong" (an error is beyond it, Monte Carlo error
             included) or "unsure".
         verdict: the same in a sentence, with what to do.
-        right_step: the step at which, to leading order, everything is within tolerance.
+        right_step: the step at which, to leading order, everything is within tolerance; NaN if a
+            variance as the step goes to 0 would be negative.
         coarse: means and standard deviations at h (also called `whole`).
         fine: means and standard deviations at h/2 (also called `half`).
         difference: moments at h less those at h/2, with the small errors of pairs.
         extrapolated: moments as the step goes to 0, from means and variances
             (2^p m_{h/2} − m_h)/(2^p − 1). Errors are Monte Carlo errors and what orders beyond p
-            may leave.
+            may leave. An sd whose variance would be negative is NaN, and so is its bias.
         bias: the bias at h, with such errors.
         half_bias: the bias at h/2, with such errors.
         gain: how many times as long independent chains would run for the same errors of the
