@@ -184,52 +184,70 @@ def noise_of(
     """
     count, d = gradients.shape[1:]
     mean = gradients.mean(1, keepdims=True)
+    errors = gradients - mean
     # The mean of few batches takes a part of the noise with it.
     correction = count / (count - 1) if drawn else 1.0
-    errors = gradients - mean
     if weight is None or chain_length is None:
         flat = errors.reshape(-1, d)
         no_force = np.zeros((d, points.shape[1]))
         return BatchNoise(correction * flat.T @ flat / len(flat), np.zeros(d), no_force)
-    share = _shares(weight.of(gradients, points), chain_length, drawn)[..., None]
-    chosen = np.sum(share * gradients, axis=1, keepdims=True)
-    flat = (np.sqrt(share) * (gradients - chosen)).reshape(-1, d)
-    added = (chosen - mean)[:, 0]
+
+    # The noise under weights is that of the batch at which the index chain ends.
+    probabilities = _probabilities(weight.of(gradients, points), chain_length, drawn)[..., None]
+    chosen = np.sum(probabilities * gradients, axis=1, keepdims=True)
+    flat = (np.sqrt(probabilities) * (gradients - chosen)).reshape(-1, d)
+    covariance = correction * flat.T @ flat / len(gradients)
+
+    # The force to first order, S ∂ℓ/∂g at each point, and the linear function of z nearest to it.
     derivative = points @ (weight.mixed + weight.square @ hessian).T + weight.linear
     products = np.einsum("pcd,pd->pc", errors, derivative)
     predicted = correction * np.einsum("pcd,pc->pd", errors, products) / count
     first_order = np.linalg.lstsq(points, predicted - predicted.mean(0), rcond=None)[0].T
+
+    # Its size is fitted to what the index chain adds to the mean gradient.
+    added = (chosen - mean)[:, 0]
     predicted = points @ first_order.T
     squares = float(np.sum(predicted**2))
     size = np.sum(predicted * added) / squares if squares > 0 else 1.0
-    # A shift that may be Monte Carlo error is set to 0.
-    error = np.std(added - size * predicted, axis=0) / np.sqrt(len(points))
+
+    # The mean of what is added is a shift. Below two standard errors, the usual 95 %, it may be
+    # Monte Carlo error, and is set to 0.
     shift = added.mean(0)
-    # Two standard errors, the usual 95 %: a smaller shift is Monte Carlo error.
+    error = np.std(added - size * predicted, axis=0) / np.sqrt(len(points))
     shift = np.where(np.abs(shift) > 2.0 * error, shift, 0.0)
-    covariance = correction * flat.T @ flat / len(gradients)
     return BatchNoise(covariance, shift, size * first_order)
 
 
-def _shares(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:
-    """Return the probability of each batch after the index chain, shape (points, count)."""
+def _probabilities(log_weights: np.ndarray, length: float, drawn: bool) -> np.ndarray:
+    """Return the probability of each batch after the index chain, shape (points, count).
+
+    Args:
+        log_weights: log weights of the batches, shape (points, count).
+        length: proposals of the index chain; infinite for full weights.
+        drawn: whether the batches are drawn, and so are few of many.
+    """
     count = log_weights.shape[1]
     if not np.isfinite(length):
-        share = np.exp(log_weights - log_weights.max(1, keepdims=True))
-        return share / share.sum(1, keepdims=True)
+        weights = np.exp(log_weights - log_weights.max(1, keepdims=True))
+        return weights / weights.sum(1, keepdims=True)
+    # The matrix of a step of the chain, at each point: from a batch (row) to another (column) with
+    # Metropolis' probability, or not at all.
     with np.errstate(over="ignore"):
         accepted = np.minimum(1.0, np.exp(log_weights[:, None, :] - log_weights[:, :, None]))
-    # None of many batches is proposed twice.
+    # If batches are drawn, none of many is proposed twice.
     moves = accepted * (1 - np.eye(count)) / (count - 1 if drawn else count)
     moves += np.eye(count) * (1 - moves.sum(2, keepdims=True))
-    share = np.full((len(log_weights), 1, count), 1 / count)
+    # The chain starts at any batch, all equally probable.
+    probabilities = np.full((len(log_weights), 1, count), 1 / count)
     for _ in range(int(length)):
-        share = share @ moves
-    return share[:, 0]
+        probabilities = probabilities @ moves
+    return probabilities[:, 0]
 
 
 def num_listed(estimator: GradientEstimator, data: Data, most: float) -> int:
-    """Return the number of batches that an estimator can list, 0 if there are more than `most`."""
+    """Return the number of batches that an estimator can list; 0 if it can list none, or if there
+    are more than `most`.
+    """
     if not isinstance(estimator, OfRows) or not lists_batches(estimator) or num_rows(data) > most:
         return 0
     try:

@@ -61,7 +61,7 @@ def names_of(state: PyTree) -> list[str]:
     return [name for name in MOVING if name in state._fields]
 
 
-def at(state: PyTree, flat: Array) -> PyTree:
+def moved_by(state: PyTree, flat: Array) -> PyTree:
     """Return a state moved by z, shape (m,)."""
     names = names_of(state)
     parts = {}
@@ -98,7 +98,7 @@ class Scheme(Part):
     def _prepared_with(self, z: Array, g: Array) -> tuple[PyTree, Estimate]:
         """Return the prepared state at z, and the estimate of a gradient."""
         prior_gradient = jnp.zeros_like if self.posterior is None else self.posterior.prior_gradient
-        prepared = self.dynamics.prepare(at(self.state, z), prior_gradient, self.data)
+        prepared = self.dynamics.prepare(moved_by(self.state, z), prior_gradient, self.data)
         _, unravel = ravel_pytree(jax.tree.map(jnp.zeros_like, self.state.position))
         return prepared, Estimate(unravel(g), (), covariance=self.covariance)
 
@@ -121,7 +121,7 @@ class Scheme(Part):
 
 
 @functools.partial(jax.jit, compiler_options=UNOPTIMISED)
-def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
+def affine_maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
     """Return A, G, B and W at points z with gradients there, (count, m + d), stacked."""
     dynamics, state = scheme.dynamics, scheme.state
     size = z_of(state).shape[0]
@@ -129,7 +129,9 @@ def maps(scheme: Scheme, points: Array | np.ndarray) -> tuple[Array, ...]:
 
     def of_point(point: Array) -> tuple[Array, ...]:
         z, g = point[:size], point[size:]
-        wanted = jax.jacfwd(lambda z: ravel_pytree(dynamics.evaluation_point(at(state, z)))[0])(z)
+        wanted = jax.jacfwd(
+            lambda z: ravel_pytree(dynamics.evaluation_point(moved_by(state, z)))[0]
+        )(z)
         return (*jax.jacfwd(scheme.step, argnums=(0, 1, 2))(z, g, still), wanted)
 
     return jax.lax.map(of_point, jnp.asarray(points))
@@ -148,7 +150,7 @@ def _maps_of_each(every: dict[str, Dynamics], step: int) -> dict[str, tuple[Arra
 
         def column(unit: Array) -> tuple[Array, Array]:
             z, g, xi = jnp.split(unit, [size, size + 1])
-            return scheme.step(z, g, xi), one.evaluation_point(at(state, z))
+            return scheme.step(z, g, xi), one.evaluation_point(moved_by(state, z))
 
         units = jnp.eye(size + 1 + scheme.noise(jax.random.key(0)).size)
         columns, wanted = jax.vmap(column)(units)
@@ -279,7 +281,7 @@ def stationary_each(
     with np.errstate(all="ignore"):
         time = stationary.autocorrelation_times(tame, covariance, 1)[:, 0]
         square_time = stationary.autocorrelation_times(
-            stationary.of_squares(tame), stationary.of_squares(covariance), 1
+            stationary.kronecker_square(tame), stationary.kronecker_square(covariance), 1
         )[:, 0]
 
     def or_infinite(values: np.ndarray) -> np.ndarray:

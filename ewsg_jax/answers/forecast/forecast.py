@@ -95,7 +95,12 @@ def forecast(
     return _predicted(LinearisedKernel(pair, mode, curvature, data, step))
 
 
-def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair, Curvature]:
+def _checked(kernel: Kernel, mode: Mode, data: Data, check_data: bool) -> tuple[Pair, Curvature]:
+    """Return the kernel and the curvature at the mode, of which there is a forecast.
+
+    Raises:
+        TypeError, ValueError: as `forecast`.
+    """
     checks.instance("kernel", kernel, Kernel, "a method or ewsg_jax.kernel(…)")
     if not isinstance(kernel, Pair):
         raise ValueError(
@@ -122,14 +127,19 @@ def _checked(kernel: Kernel, mode: Mode, data: Data, values: bool) -> tuple[Pair
     _ = mode.covariance  # raises if the curvature is unknown or not positive
     assert isinstance(mode.curvature, Curvature)
     checks.data(numeric.native(data))
-    if values:
+    if check_data:
         checks.finite("data", data)
-    kernel.check(mode.position, data if values else checks.shapes(data))
+    kernel.check(mode.position, data if check_data else checks.shapes(data))
     mode.check_origin(origin_of(kernel, numeric.native(data)))
     return kernel, mode.curvature
 
 
 def _check_over_devices(kernel: Pair) -> None:
+    """Check that no part of a kernel needs all rows in one place.
+
+    Raises:
+        ValueError: one does.
+    """
     for part in parts_of(kernel):
         sees_data = isinstance(part, Dynamics) and Need.ONE_PLACE in part.needs
         if sees_data or isinstance(part, Stratified):
@@ -141,9 +151,11 @@ def _check_over_devices(kernel: Pair) -> None:
 
 
 def _predicted(linear: LinearisedKernel) -> Forecast:
+    """Return the forecast of a linearised kernel, from its coordinates to those of the position."""
     covariance, matrix, noise, is_settled = linear.settled()
     evaluations = linear.kernel.evaluations(linear.data)
     target, n, d = linear.target, num_rows(linear.data), linear.d
+    # Without a stationary distribution variances and times are infinite, and shifts unknown.
     of_position, times = np.full((d, d), np.inf), np.full(d, np.inf)
     shift, directions = np.full(d, np.nan), (np.inf, np.inf)
     if covariance is not None:

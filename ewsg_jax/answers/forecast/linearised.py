@@ -14,8 +14,8 @@ from ewsg_jax.answers.forecast.dynamics_step import (
     AffineStep,
     QuadraticWeight,
     Scheme,
+    affine_maps,
     as_reported,
-    maps,
     state_at,
     weight_terms,
 )
@@ -25,11 +25,11 @@ from ewsg_jax.answers.mode.mode import Mode
 from ewsg_jax.base import limits
 from ewsg_jax.base.compiling import in_float64
 from ewsg_jax.base.optional import root_between
-from ewsg_jax.base.typing import Data
+from ewsg_jax.base.typing import Array, Data
 from ewsg_jax.dynamics._mass import with_step_size, without_metric
 from ewsg_jax.dynamics._protocol import Constant, needs_covariance
 from ewsg_jax.gradients._covariance import Congruent, Covariance
-from ewsg_jax.gradients._protocol import NoiseModel
+from ewsg_jax.gradients._protocol import GradientEstimator, NoiseModel
 from ewsg_jax.gradients._svrg import SVRG
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.rows._view import num_rows
@@ -117,68 +117,106 @@ class LinearisedKernel:
             covariance: the covariance of z, shape (m, m).
             matrix: A, shape (m, m).
             before: the noise of the last round, by which weights are set.
+
+        Raises:
+            ValueError: full weights have too many batches to list.
         """
         model, estimator = self.noise_model, self.noise_model.measured_on
         if estimator is None:
             return before
-        ages, length = anchor_ages(model), model.chain_length
-        fewest = max(2 * len(self.scale) + 2, settings.MIN_POINTS)
-        # All batches if they are few enough to be listed, else two independent ones at a point.
-        # Full weights choose among all of them.
-        is_full = length is not None and not np.isfinite(length)
-        limit = settings.MAX_LISTED_BATCHES
-        if is_full:
-            limit = settings.MAX_FULL_WEIGHT_NUMBERS // (fewest * self.d)
-        listed = 0
-        if ages is None:
-            listed = batch_noise.num_listed(estimator, self.data, limit)
-        if is_full and not listed:
-            raise ValueError(
-                f"kernel must have at most {limit:,} batches with chain_length=math.inf for a "
-                f"forecast of {self.d} parameters; take a finite chain_length, or run it for some "
-                "steps and check the draws instead"
-            )
-        count = 2
-        if length is not None:
-            count = listed if is_full else settings.CANDIDATES_PER_PROPOSAL * (int(length) + 1)
-        # As many points as evaluations and memory allow.
-        num_batches = max(settings.MAX_LISTED_BATCHES, listed) if listed else count
-        evaluations = estimator.evaluations(self.data).per_step * num_batches
-        most = min(
-            settings.MAX_EVALUATIONS // evaluations,
-            limits.NUMBERS_AT_ONCE // (count * self.d),
-            2**14,
-        )
-        num_points = max(most, fewest)
-        wanted, then = self.step_at_mode(before).wanted, None
-        # Points of the distribution; with an anchor, pairs of now and as long ago as its age.
+        num_listed = self._num_listed(estimator)
+        num_drawn = self._num_drawn(num_listed)
+        num_points = self._num_points(estimator, num_listed, num_drawn)
+
+        # Points z of the distribution; with an anchor that moves, each with the z at which the
+        # anchor was set. Gradients are evaluated at W z.
+        ages = anchor_ages(model)
         if ages is None:
             normals = stationary.normal(11, num_points, len(self.scale))
-            draws = normals @ stationary.root(covariance)
+            points, at_anchors = normals @ stationary.root(covariance), None
         else:
-            draws, then = stationary.pairs(matrix, covariance, ages, num_points)
+            points, at_anchors = stationary.pairs(matrix, covariance, ages, num_points)
+        wanted = self.step_at_mode(before).wanted
+
+        def positions(z: np.ndarray) -> Array:
+            return jnp.asarray(z @ wanted.T / self.unit, jnp.float32)
+
         gradients = batch_noise.estimates(
             estimator,
             self.mode.position,
-            jnp.asarray(draws @ wanted.T / self.unit, jnp.float32),
-            None if then is None else jnp.asarray(then @ wanted.T / self.unit, jnp.float32),
-            None if listed else count,
+            positions(points),
+            None if at_anchors is None else positions(at_anchors),
+            None if num_listed else num_drawn,
             self.data,
         )
+
         hessian = (self.hessian + self.target.averages(covariance).curvature_change) @ wanted
         scaled = np.asarray(gradients, float) / self.unit
         noise = batch_noise.noise_of(
-            scaled, draws, self.weight(before), length, hessian, not listed
+            scaled, points, self.weight(before), model.chain_length, hessian, not num_listed
         )
         if model.anchor != "table":
             return noise
         # Rows of SAGA have anchors of different ages: what they add to the noise around their mean,
         # less what a row has in common with itself.
-        of_rows = wanted @ stationary.own_anchors(matrix, covariance, model.rate) @ wanted.T
+        of_rows = (
+            wanted @ stationary.covariance_of_own_anchors(matrix, covariance, model.rate) @ wanted.T
+        )
         assert isinstance(estimator, SVRG)
         share = (1 - 1 / num_rows(self.data)) / estimator.batch_size
         more = share * self.hessian @ of_rows @ self.hessian
         return noise._replace(covariance=noise.covariance + more)
+
+    @property
+    def _min_points(self) -> int:
+        """The least number of points, of which a covariance of z can be estimated."""
+        return max(2 * len(self.scale) + 2, settings.MIN_POINTS)
+
+    def _num_listed(self, estimator: GradientEstimator) -> int:
+        """Return the number of all batches if these are few enough to be listed, and are all
+        evaluated at each point; 0 if batches are drawn.
+
+        Raises:
+            ValueError: full weights choose among all batches, and these are too many.
+        """
+        has_full_weights = self.noise_model.chain_length == np.inf
+        limit = settings.MAX_LISTED_BATCHES
+        if has_full_weights:
+            limit = settings.MAX_FULL_WEIGHT_NUMBERS // (self._min_points * self.d)
+        num_listed = 0
+        # With anchors that move batches are drawn.
+        if anchor_ages(self.noise_model) is None:
+            num_listed = batch_noise.num_listed(estimator, self.data, limit)
+        if has_full_weights and not num_listed:
+            raise ValueError(
+                f"kernel must have at most {limit:,} batches with chain_length=math.inf for a "
+                f"forecast of {self.d} parameters; take a finite chain_length, or run it for some "
+                "steps and check the draws instead"
+            )
+        return num_listed
+
+    def _num_drawn(self, num_listed: int) -> int:
+        """Return the number of batches at a point if they are drawn: two, whose difference shows
+        the noise, or some for each that an index chain visits. Full weights take all that are
+        listed.
+        """
+        length = self.noise_model.chain_length
+        if length is None:
+            return 2
+        if length == np.inf:
+            return num_listed
+        return settings.CANDIDATES_PER_PROPOSAL * (int(length) + 1)
+
+    def _num_points(self, estimator: GradientEstimator, num_listed: int, num_drawn: int) -> int:
+        """Return the number of points: as many as evaluations and memory allow."""
+        num_batches = max(settings.MAX_LISTED_BATCHES, num_listed) if num_listed else num_drawn
+        evaluations = estimator.evaluations(self.data).per_step * num_batches
+        most = min(
+            settings.MAX_EVALUATIONS // evaluations,
+            limits.NUMBERS_AT_ONCE // (num_drawn * self.d),
+            2**14,
+        )
+        return max(most, self._min_points)
 
     def weight(self, noise: BatchNoise) -> QuadraticWeight | None:
         """Return the log weight of exponential weights, None without weights."""
@@ -230,7 +268,8 @@ class LinearisedKernel:
             )
         with in_float64():
             stacks = [
-                np.asarray(stack, float) for stack in maps(self.scheme(noise, thermostat), points)
+                np.asarray(stack, float)
+                for stack in affine_maps(self.scheme(noise, thermostat), points)
             ]
         steps = [AffineStep(*m).scaled(self.scale) for m in zip(*stacks, strict=True)]
         if is_fixed:
@@ -276,8 +315,8 @@ class LinearisedKernel:
                 return np.inf
             return float(np.mean(np.diag(reached)[self.d :])) - self.temperature
 
-        # From the friction that is given, doubled or halved until the kinetic energy is between. A
-        # dynamics without a friction has no thermostat, and is not asked.
+        # From the friction of the dynamics, doubled and halved until the kinetic energies of both
+        # values enclose that of the temperature. Only a dynamics with a friction has a thermostat.
         widest = 1e6
         low = high = float(self.dynamics.friction(jnp.int32(self.step)))  # type: ignore[attr-defined]
         while excess(high) > 0 and high < widest * low:

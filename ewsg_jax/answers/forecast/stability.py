@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ewsg_jax.answers.forecast.dynamics_step import Scheme, at, at_rest, names_of
+from ewsg_jax.answers.forecast.dynamics_step import Scheme, at_rest, moved_by, names_of
 from ewsg_jax.answers.mode.lanczos import Recursion
 from ewsg_jax.base import pytrees
 from ewsg_jax.base.compiling import UNOPTIMISED, in_float64, run
@@ -153,6 +153,6 @@ def _matrix(
     still = jnp.zeros_like(scheme.noise(jax.random.key(0)))
 
     def moved(z: Array) -> Array:
-        return scheme.step(z, curvature * resized.evaluation_point(at(state, z)), still)
+        return scheme.step(z, curvature * resized.evaluation_point(moved_by(state, z)), still)
 
     return jax.jacfwd(moved)(jnp.zeros(len(names_of(state))))

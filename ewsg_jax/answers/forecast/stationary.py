@@ -68,7 +68,7 @@ def counted_time(matrix: np.ndarray, covariance: np.ndarray) -> float:
     return max(total, *sums)
 
 
-def of_squares(matrix: np.ndarray) -> np.ndarray:
+def kronecker_square(matrix: np.ndarray) -> np.ndarray:
     """Return A ⊗ A: squares of normal variables have the squared autocorrelations."""
     size = matrix.shape[-1] ** 2
     return np.einsum("...ij,...kl->...ikjl", matrix, matrix).reshape(*matrix.shape[:-2], size, size)
@@ -92,24 +92,28 @@ def pairs(
     return np.concatenate(now), np.concatenate(then)
 
 
-def uniformly(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
+def covariance_at_uniform_age(matrix: np.ndarray, covariance: np.ndarray, count: int) -> np.ndarray:
     """Return E[z wᵀ] for a w that is 0 … count − 1 steps older than z, all equally probable."""
     eye = np.eye(len(matrix))
     ages = np.linalg.solve(eye - matrix, eye - np.linalg.matrix_power(matrix, count)) / count
     return ages @ covariance
 
 
-def geometrically(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
+def covariance_at_geometric_age(
+    matrix: np.ndarray, covariance: np.ndarray, rate: float
+) -> np.ndarray:
     """Return E[z wᵀ] for a w whose age is geometric: Σ rate (1 − rate)^(lag − 1) A^lag P."""
     return rate * matrix @ np.linalg.solve(np.eye(len(matrix)) - (1 - rate) * matrix, covariance)
 
 
-def own_anchors(matrix: np.ndarray, covariance: np.ndarray, rate: float) -> np.ndarray:
+def covariance_of_own_anchors(
+    matrix: np.ndarray, covariance: np.ndarray, rate: float
+) -> np.ndarray:
     """Return the covariance of anchors of geometric ages, one for each row, around their mean.
 
     Rows with separate anchors differ less from their mean than from a common anchor.
     """
-    across = geometrically(matrix, covariance, rate)
+    across = covariance_at_geometric_age(matrix, covariance, rate)
     with_mean = rate**2 * covariance + rate * (1 - rate) * (across + across.T)
     mean = with_mean / (1 - (1 - rate) ** 2)
     return covariance - mean

@@ -63,12 +63,13 @@ class Target:
         self.layout = Layout.of(mode.position)
         self.unit, self.hessian = curvature.scale, curvature.scaled
         assert curvature.inverse is not None
-        self._narrow, self.change_range = curvature.inverse, (0.0, 0.0)
+        self._inverse_hessian, self.change_range = curvature.inverse, (0.0, 0.0)
         self._largest_change = np.zeros_like(self.hessian)
         self._last: tuple[np.ndarray, Averages] | None = None
-        self._widths = temperature * curvature.inverse
-        # Once for several kernels, whose forecasts are asked for in turn. Of the data nothing may
-        # be kept.
+        # The covariance of the normal approximation at the mode.
+        self._normal_covariance = temperature * curvature.inverse
+        # Computed once for several kernels, whose forecasts are asked for in turn. What is
+        # remembered may hold no data.
         question, arrays = ("target", posterior, temperature), (data, mode.position)
         self.covariance, self.at_target, self.change_range, self._largest_change = remembered(
             question, self._settled, arrays, curvature
@@ -76,7 +77,7 @@ class Target:
 
     def _settled(self) -> tuple[np.ndarray, Averages, tuple[float, float], np.ndarray]:
         """Return the covariance of the target and the averages over it, each from the other."""
-        covariance = self._widths
+        covariance = self._normal_covariance
         for _ in range(settings.TARGET_ROUNDS):
             self.at_target = self.averages(covariance)
             hessian = self.hessian + self.at_target.curvature_change
@@ -93,7 +94,9 @@ class Target:
         d, unit = len(self.unit), self.unit
         root = stationary.root(covariance[:d, :d]) / unit[:, None]
         exact = averaged(self.posterior, self.mode.position, root, self.data)
-        inner, change = stationary.root(self._narrow), exact.curvature_change / unit / unit[:, None]
+        # The change relative to the curvature at the mode, by direction, and clipped there.
+        inner = stationary.root(self._inverse_hessian)
+        change = exact.curvature_change / unit / unit[:, None]
         ratios, vectors = np.linalg.eigh(inner @ change @ inner)
         if ratios[-1] >= self.change_range[1]:
             self._largest_change = change
@@ -109,8 +112,10 @@ class Target:
     def largest_curvature(self, mass: Mass | None) -> float:
         """Return the largest curvature that chains meet, at draws or on average, in the coordinates
         of a mass.
+
+        Draws are four of the normal approximation, two of them twice as far away.
         """
-        root = stationary.root(self._widths) / self.unit
+        root = stationary.root(self._normal_covariance) / self.unit
         draws = [distance * stationary.normal(17, 2, len(self.unit)) for distance in (1.0, 2.0)]
         places = np.concatenate(draws) @ root
         of = PotentialSpec(self.posterior, self.layout, CHUNK_SIZE, False)

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 import jax
 import numpy as np
 
-from ewsg_jax.answers.forecast.stationary import geometrically, own_anchors, uniformly
+from ewsg_jax.answers.forecast.stationary import (
+    covariance_at_geometric_age,
+    covariance_at_uniform_age,
+    covariance_of_own_anchors,
+)
 from ewsg_jax.answers.plan import settings
 from ewsg_jax.answers.plan.candidates import Candidate, CandidateForecast, RowScheme, state_bytes
 from ewsg_jax.answers.plan.minibatch_noise import measure_noise
@@ -335,11 +339,13 @@ class CandidateTable:
         if model.anchor == "fixed":
             return 1.0, 0.0
         if model.anchor == "refreshed":
-            across = uniformly(scheme.matrix, scheme.covariance, model.period)
+            across = covariance_at_uniform_age(scheme.matrix, scheme.covariance, model.period)
             return scheme.squared_distance(across), 0.0
         # Each row of a table has a reference point of its own, and these differ.
-        own_part = float(own_anchors(scheme.matrix, scheme.covariance, model.rate)[0, 0])
-        across = geometrically(scheme.matrix, scheme.covariance, model.rate)
+        own_part = float(
+            covariance_of_own_anchors(scheme.matrix, scheme.covariance, model.rate)[0, 0]
+        )
+        across = covariance_at_geometric_age(scheme.matrix, scheme.covariance, model.rate)
         return scheme.squared_distance(across), (1 - 1 / self._n) * own_part
 
     def _make_noise_model(self, estimator: str, size: int) -> NoiseModel:

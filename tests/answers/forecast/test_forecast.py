@@ -307,7 +307,10 @@ def test_anchors_of_rows_against_sums():
             gap = np.linalg.matrix_power(matrix, abs(j - k)) @ covariance
             mean += shares[j] * shares[k] * (gap if k >= j else gap.T)
     np.testing.assert_allclose(
-        stationary.own_anchors(matrix, covariance, rate), one - mean, rtol=1e-8, atol=1e-10
+        stationary.covariance_of_own_anchors(matrix, covariance, rate),
+        one - mean,
+        rtol=1e-8,
+        atol=1e-10,
     )
     # Draws of now and then have the law's own covariance, and that between them.
     now, then = stationary.pairs(matrix, covariance, [2], 64)

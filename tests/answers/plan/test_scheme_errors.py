@@ -8,7 +8,10 @@ import pytest
 from scipy import special
 
 import ewsg_jax as ewsg
-from ewsg_jax.answers.forecast.stationary import geometrically, uniformly
+from ewsg_jax.answers.forecast.stationary import (
+    covariance_at_geometric_age,
+    covariance_at_uniform_age,
+)
 from ewsg_jax.answers.plan.candidate_table import CandidateTable
 from ewsg_jax.answers.plan.candidates import Candidate, candidates_for, plannable_methods
 from ewsg_jax.answers.plan.minibatch_noise import measure_noise
@@ -44,11 +47,15 @@ def test_the_law_of_langevin_dynamics_is_the_formula_s():
         np.testing.assert_allclose(scheme.noise_response, h / (2 - h), rtol=1e-5)
         np.testing.assert_allclose(scheme.time, max((1 + rho) / (1 - rho), 1), rtol=1e-5)
         ages = rho ** np.arange(7)
-        apart = scheme.squared_distance(uniformly(scheme.matrix, scheme.covariance, 7))
+        apart = scheme.squared_distance(
+            covariance_at_uniform_age(scheme.matrix, scheme.covariance, 7)
+        )
         np.testing.assert_allclose(apart, 2 * scheme.variance * (1 - ages.mean()), rtol=1e-4)
         rate, lags = 0.3, np.arange(1, 200)
         share = rate * (1 - rate) ** (lags - 1)
-        apart = scheme.squared_distance(geometrically(scheme.matrix, scheme.covariance, rate))
+        apart = scheme.squared_distance(
+            covariance_at_geometric_age(scheme.matrix, scheme.covariance, rate)
+        )
         np.testing.assert_allclose(apart, 2 * scheme.variance * (1 - share @ rho**lags), rtol=1e-4)
 
 
