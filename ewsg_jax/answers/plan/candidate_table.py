@@ -154,31 +154,12 @@ class CandidateTable:
 
     def _best_forecast(self, candidate: Candidate) -> CandidateForecast:
         """Return the forecast of a candidate at its least cost; with the reason if nothing fits."""
-        unfit = CandidateForecast(candidate)
-        if not self._schemes(candidate.dynamics):
-            return unfit._replace(why_not="no step is stable")
+        if why_not := self._why_not_forecast(candidate):
+            return CandidateForecast(candidate, why_not=why_not)
         if candidate.estimator == "full":
             noise, sizes = None, [self._n]
         else:
-            if self._is_needless(candidate):
-                return unfit._replace(
-                    why_not="its noise is that of some n rows, around a centre there is much less"
-                )
-            sizes = self._batch_sizes()
-            if not sizes:
-                return unfit._replace(why_not="too few rows for a batch")
-            model = self._noise_model(candidate.estimator, sizes[0])
-            if model.unknown or model.chain_length is not None:
-                unknown = model.unknown or "weights choose its batches"
-                return unfit._replace(why_not=f"its noise is unknown: {unknown}")
-            # Around reference points that move, the noise is that around a center, scaled by their
-            # distance.
-            moves = model.anchor in ("refreshed", "table")
-            estimator = "control_variate" if moves else candidate.estimator
-            noise = self.noise(estimator, candidate.rows)
-            needed = self._too_large(candidate.has_friction, candidate.estimator, sizes[0])
-            if needed:
-                return unfit._replace(why_not=f"a table of {needed / 2**20:.3g} MiB")
+            noise, sizes = self._noise_around_center(candidate), self._batch_sizes()
         schemes = sorted(self._schemes(candidate.dynamics), key=lambda scheme: scheme.time)
         # A scheme whose own bias is too large is out of tolerance with any batch: those are tried
         # only if there is no other, for the reason that the table shows.
@@ -187,13 +168,41 @@ class CandidateTable:
             * settings.PREDICTED_BIAS_SHARE
             * self.requirements.tolerance
         )
-        for allowed in ([scheme for scheme in schemes if scheme.sd_error <= limit], schemes):
+        unbiased = [scheme for scheme in schemes if scheme.sd_error <= limit]
+        for allowed in (unbiased, schemes):
             forecasts = []
             for size, scheme in self._by_cost(candidate, sizes, allowed):
                 forecasts.append(self._forecast(candidate, size, scheme, noise))
                 if not forecasts[-1].why_not:
                     return forecasts[-1]
+        # Nothing is within tolerance: the nearest to it.
         return min(forecasts, key=lambda forecast: forecast.sd_error)
+
+    def _why_not_forecast(self, candidate: Candidate) -> str:
+        """Return why a candidate cannot be forecast, or need not be, in words; empty if it is."""
+        if not self._schemes(candidate.dynamics):
+            return "no step is stable"
+        if candidate.estimator == "full":
+            return ""
+        if self._is_needless(candidate):
+            return "its noise is that of some n rows, around a centre there is much less"
+        sizes = self._batch_sizes()
+        if not sizes:
+            return "too few rows for a batch"
+        model = self._noise_model(candidate.estimator, sizes[0])
+        if model.unknown or model.chain_length is not None:
+            return f"its noise is unknown: {model.unknown or 'weights choose its batches'}"
+        if needed := self._too_large(candidate.has_friction, candidate.estimator, sizes[0]):
+            return f"a table of {needed / 2**20:.3g} MiB"
+        return ""
+
+    def _noise_around_center(self, candidate: Candidate) -> tuple[float, float]:
+        """Return the noise of a batch of one row, as `_measure_noise`. Around reference points that
+        move it is that around the center, which `_variances` scales by their distance.
+        """
+        model = self._noise_model(candidate.estimator, self._batch_sizes()[0])
+        moves = model.anchor in ("refreshed", "table")
+        return self.noise("control_variate" if moves else candidate.estimator, candidate.rows)
 
     def _is_needless(self, candidate: Candidate) -> bool:
         """Return whether plain minibatches need not be measured: near a mode their noise is that of
