@@ -41,12 +41,13 @@ from ewsg_jax.vectors.layout import vector
 if TYPE_CHECKING:
     import optax
 
-OTHERS = (
+OTHER_CAUSES = (
     "a density that grows without bound as a scale falls (groups in the centred form) ends so too, "
     "and a run needs no mode of it; so do a loss in place of log_likelihood (its sign), and "
     "a gradient that is not the density's (stop_gradient, custom_vjp: see "
     "jax.test_util.check_grads)"
 )
+"""What else ends a search at an edge or a kink, in words."""
 NO_DISTANCE = (End.FALLS, End.NO_MINIMUM, End.RIDGE, End.KINK)
 """Ends of a search whose point is at no known distance from a mode."""
 
@@ -122,34 +123,30 @@ def find_mode(
     position = checks.position(position)
     checks.not_empty("position", position)
     checks.finite("position", position)
-    # A stream has no rows in memory: sums over all of it are read in pieces.
     stream = data if isinstance(data, Stream) else None
     if batch_size is not None and (mesh is not None or stream is not None):
         other = (
             "with mesh, whose devices take all rows" if stream is None else "if data are a stream"
         )
         raise ValueError(f"batch_size must be None {other}; got {batch_size}")
+    if stream is not None and mesh is not None:
+        raise ValueError(f"mesh must be None if data are a stream; got {mesh!r}")
+    # A stream has no rows in memory, and sums over all of it are read in pieces: its first piece is
+    # what is checked.
     if stream is not None:
-        if mesh is not None:
-            raise ValueError(f"mesh must be None if data are a stream; got {mesh!r}")
-        checked_data = data = stream.first()
+        data_in_one_place = data = stream.first()
     else:
-        data = numeric.native(data)
-        checks.data(data)
-        if checks.boolean("check_data", check_data):
-            checks.finite("data", data)
-        checked_data, data = data, spread.over(mesh, data)
-        if not isinstance(data, spread.Spread):
-            checked_data = data = jax.tree.map(jnp.asarray, data)
-    # Without the check of values only shapes are looked at.
+        data_in_one_place, data = _checked_rows(data, mesh, check_data)
+    # Without the check of values only shapes are checked.
     posterior.check(position, data if check_data else checks.shapes(data))
     posterior.check_gradient(position, data)
-    origin = model_origin(posterior, checked_data if stream is None else stream)
+    origin = model_origin(posterior, data_in_one_place if stream is None else stream)
     checks.positive("tolerance", tolerance)
     checks.integer("max_steps", max_steps)
     checks.integer("chunk_size", chunk_size)
     checks.integer("rank", rank, minimum=0)
     checks.boolean("progress", progress)
+
     warm_up_cost, begin = 0.0, position
     if batch_size is not None:
         checks.integer("batch_size", batch_size)
@@ -164,21 +161,41 @@ def find_mode(
         potential = HostPotential(posterior, position, data, chunk_size, lazy)
         bar = Progress(max_steps, progress)
         mode, ended = _search(
-            potential, begin, position, checked_data, tolerance, max_steps, rank, bar
+            potential, begin, position, data_in_one_place, tolerance, max_steps, rank, bar
         )
     mode = mode._replace(data_passes=mode.data_passes + warm_up_cost, origin=origin)
     if not mode.converged:
         complaint = _complaint(mode, *ended, tolerance, _farthest(begin, mode.position))
-        # The density is flat in an array that it does not read, or its prior has no bound: that
-        # explains the failure.
-        if ignored := unread(posterior, mode.position, checked_data):
-            complaint = f"{ignored[0]}; {complaint}"
-        elif potential.is_dense:
-            of = potential.of
-            cause = narrowed(posterior, of.layout, vector(begin), vector(mode.position))
-            complaint = f"{cause}; {complaint}" if cause else complaint
-        warn(complaint)
+        cause = _cause_in_model(potential, begin, mode, data_in_one_place)
+        warn(f"{cause}; {complaint}" if cause else complaint)
     return mode
+
+
+def _checked_rows(data: Data, mesh: Mesh | None, check_data: bool) -> tuple[Data, Data]:
+    """Return the rows in one place, and on the devices of a mesh: the same without one."""
+    data = numeric.native(data)
+    checks.data(data)
+    if checks.boolean("check_data", check_data):
+        checks.finite("data", data)
+    on_devices = spread.over(mesh, data)
+    if isinstance(on_devices, spread.Spread):
+        return data, on_devices
+    data = jax.tree.map(jnp.asarray, data)
+    return data, data
+
+
+def _cause_in_model(potential: HostPotential, begin: Position, mode: Mode, data: Data) -> str:
+    """Return what in the model explains that no mode is found, in words; empty if nothing is known.
+
+    The density is flat in an array that it does not read, and it may have no bound if its prior
+    narrows on the way of the search.
+    """
+    posterior, layout = potential.of.posterior, potential.of.layout
+    if ignored := unread(posterior, mode.position, data):
+        return str(ignored[0])
+    if potential.is_dense:
+        return narrowed(posterior, layout, vector(begin), vector(mode.position))
+    return ""
 
 
 def _search(
@@ -218,12 +235,28 @@ def _search(
             "derivatives not finite: "
             f"{not_finite(potential.of, start.flat, data) or 'their sum overflows'}"
         )
+
+    # L-BFGS comes first if a Hessian costs much.
     num_steps = 0
-    flat_units: np.ndarray | None = None
+    product_units: np.ndarray | None = None
+    if not is_newton_quick(posterior, position, data):
+        # Units of each coordinate: L-BFGS is slow if scales differ.
+        units = vector(quasi_newton.units_of(posterior, position, rows))
+        lower, num_steps = quasi_newton.approach(
+            potential, start, units, tolerance, max_steps // 2, lambda: bar.update(1)
+        )
+        # Its end is taken only if it is lower with the position rounded to its dtypes.
+        nearer = potential.at(layout.rounded(lower.flat))
+        if nearer.is_finite() and nearer.value <= start.value:
+            start = nearer
+        # In too many dimensions for a matrix the curvature is known by products with vectors, each
+        # of which is a pass.
+        if not potential.is_dense:
+            product_units = units
 
     def curvature_at(point: Point) -> newton.AnyCurvature:
-        if flat_units is not None:
-            return HessianProducts(potential, flat_units, point)
+        if product_units is not None:
+            return HessianProducts(potential, product_units, point)
         return Curvature.of(
             potential.hessian(point), potential.of.wide, by_differences=not potential.twice
         )
@@ -234,19 +267,6 @@ def _search(
             potential, curvature_at, start, tolerance, left, lambda: bar.update(1)
         )
 
-    if not is_newton_quick(posterior, position, data):
-        # Units of each coordinate: L-BFGS is slow if scales differ.
-        units = vector(quasi_newton.units_of(posterior, position, rows))
-        lower, num_steps = quasi_newton.approach(
-            potential, start, units, tolerance, max_steps // 2, lambda: bar.update(1)
-        )
-        # Only if it has led down, with the position rounded to its dtypes.
-        nearer = potential.at(layout.rounded(lower.flat))
-        if nearer.is_finite() and nearer.value <= start.value:
-            start = nearer
-        # Too many dimensions for a matrix: curvature by products, each of which is a pass.
-        if not potential.is_dense:
-            flat_units = units
     descent = descend(start)
     if descent.end is End.NO_MINIMUM and potential.twice and potential.is_dense:
         # Second derivatives may be wrong without a word, such as through stop_gradient in a custom
@@ -256,10 +276,11 @@ def _search(
         if again.end is End.CONVERGED:
             descent = again._replace(num_steps=descent.num_steps + again.num_steps)
     bar.close()
+
+    # Standard deviations in many dimensions are those of the directions of largest curvature.
     curvature = descent.curvature if isinstance(descent.curvature, Curvature) else None
-    # Standard deviations in many dimensions, by their directions of largest curvature.
-    if flat_units is not None and rank and descent.step.shape is Shape.CONVEX:
-        curvature = curvature_of_many(potential, flat_units, descent.point, rank)
+    if product_units is not None and rank and descent.step.shape is Shape.CONVEX:
+        curvature = curvature_of_many(potential, product_units, descent.point, rank)
     mode = Mode(
         jax.device_put(layout.tree(descent.point.flat)),
         descent.end is End.CONVERGED,
@@ -270,7 +291,9 @@ def _search(
         potential.data_passes,
         curvature,
     )
-    # The edge of the support may have ended the search: a point beyond it says which function ends.
+
+    # The edge of the support may have ended the search: a point beyond it shows which function
+    # ends.
     if descent.beyond is not None:
         beyond = layout.tree(descent.beyond)
         both = jax.tree.map(lambda *x: np.stack([np.asarray(y) for y in x]), mode.position, beyond)
@@ -310,6 +333,7 @@ def _farthest(begin: Position, end: Position) -> str:
     """Return which coordinate went farthest, relative to the size of its start, in words."""
     start, last = vector(begin), vector(end)
     k = int(np.argmax(np.abs(last - start) / np.maximum(1.0, np.abs(start))))
+    # Its name is the path of its array, and its place in that.
     leaves = jax.tree_util.tree_flatten_with_path(end)[0]
     ends = np.cumsum([leaf.size for _, leaf in leaves])
     number = int(np.searchsorted(ends, k, side="right"))
@@ -323,44 +347,26 @@ def _farthest(begin: Position, end: Position) -> str:
 def _complaint(
     mode: Mode, descent: newton.Descent, edge: str, tolerance: float, farthest: str
 ) -> str:
-    """Return why the search has not converged, and what to do about it."""
+    """Return why the search has not converged, and what to do about it.
+
+    Args:
+        mode: the point at which the search ended.
+        descent: how it ended.
+        edge: what ends at the edge of the support, in words; empty if the search did not end there.
+        tolerance: the distance to the mode, in standard deviations, that ends the search.
+        farthest: which coordinate went farthest, in words.
+    """
     count = f"after {mode.num_steps} steps (tolerance {tolerance})"
-    if descent.end is End.SUPPORT_EDGE:
-        return (
-            f"the search found no mode, {count}: it ended at the boundary of the support, beyond "
-            f"which {edge}; {SUPPORT_CURE}; {OTHERS}"
-        )
-    if descent.end is End.KINK:
-        return (
-            f"the search found no mode, {count}: it ended at a kink or a jump, at which the "
-            "potential rises at once, though its gradient points down. A kink, as of an absolute "
-            f"value or a Laplace prior, may be the mode, which then has no widths; {OTHERS}"
-        )
-    # The causes by how sure they are: an edge first, rounding last.
-    improper = (
-        "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
-    )
+    if reason := _why_no_mode(descent, edge):
+        return f"the search found no mode, {count}: {reason}"
+    # There may be a mode, which the search has not reached.
     shape = descent.step.shape
-    distance = f"{mode.distance:.2g} standard deviations from a mode, {count}"
-    if descent.end is End.FALLS:
-        return f"the search found no mode, {count}: the potential falls without bound; {improper}"
-    if descent.end is End.NO_MINIMUM:
-        return (
-            f"the search found no mode, {count}: the potential falls ever more gently, to no "
-            f"parabola; {improper}"
-        )
-    if descent.end is End.RIDGE:
-        return (
-            f"the search found no mode, {count}: it ended on a ridge, along which the potential is "
-            f"as good as level; {improper}"
-        )
-    if shape is Shape.FLAT and descent.end is End.NOT_CONVEX:
-        return f"the search found no mode, {count}: the potential is {shape.value}; {improper}"
     if shape is not Shape.CONVEX:
         return (
             f"the search ended at a point at which the potential is {shape.value}, {count}: take "
             "more steps or another start"
         )
+    distance = f"{mode.distance:.2g} standard deviations from a mode, {count}"
     if descent.end is End.OUT_OF_STEPS:
         return f"the search ended {distance}: take more steps or another start"
     # So far from a mode, in sds, rounding is not the only cause.
@@ -373,3 +379,30 @@ def _complaint(
         f"the search ended {distance}: rounding lets it come no nearer; take float64 or a "
         "larger tolerance"
     )
+
+
+def _why_no_mode(descent: newton.Descent, edge: str) -> str:
+    """Return why there is no mode near the end of a search, in words; empty if there may be one."""
+    improper = (
+        "the posterior may be improper: is the sign of log_likelihood right, and log_prior proper?"
+    )
+    if descent.end is End.SUPPORT_EDGE:
+        return (
+            f"it ended at the boundary of the support, beyond which {edge}; {SUPPORT_CURE}; "
+            f"{OTHER_CAUSES}"
+        )
+    if descent.end is End.KINK:
+        return (
+            "it ended at a kink or a jump, at which the potential rises at once, though its "
+            "gradient points down. A kink, as of an absolute value or a Laplace prior, may be the "
+            f"mode, which then has no widths; {OTHER_CAUSES}"
+        )
+    if descent.end is End.FALLS:
+        return f"the potential falls without bound; {improper}"
+    if descent.end is End.NO_MINIMUM:
+        return f"the potential falls ever more gently, to no parabola; {improper}"
+    if descent.end is End.RIDGE:
+        return f"it ended on a ridge, along which the potential is as good as level; {improper}"
+    if descent.end is End.NOT_CONVEX and descent.step.shape is Shape.FLAT:
+        return f"the potential is {descent.step.shape.value}; {improper}"
+    return ""

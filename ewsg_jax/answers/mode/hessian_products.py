@@ -96,6 +96,16 @@ class HessianProducts:
         gradient: np.ndarray,
         tolerance: float,
     ) -> Step:
+        """Return a step whose distance is within the tolerance, if no curvature is negative.
+
+        Args:
+            x: the solution of H x = b, in scaled coordinates.
+            product: bᵀ x.
+            squared: ‖b − H x‖².
+            least: the least curvature that its solution met.
+            gradient: ∇V, shape (d,).
+            tolerance: posterior standard deviations at which the search ends.
+        """
         # A step shows the curvature along itself alone; a direction at random shows the rest.
         other = self._solve(self._random())
         if not other.curvature > 0:

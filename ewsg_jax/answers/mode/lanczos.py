@@ -32,13 +32,12 @@ class Recursion:
     Args:
         start: the first vector, shape (size,).
         rank: the number of products.
-        end: the residual, over the largest number so far, below which it is rounding.
+        end: the residual, over the largest diagonal entry so far, below which it is rounding.
     """
 
-    def __init__(self, start: np.ndarray, rank: int, end: float | None = None) -> None:
+    def __init__(self, start: np.ndarray, rank: int, end: float = 1e-6) -> None:
         self.basis = np.zeros((len(start), rank + 1))
-        # A residual below this part of the largest eigenvalue is rounding.
-        self._end = 1e-6 if end is None else end
+        self._end = end
         self.basis[:, 0] = start / np.linalg.norm(start)
         self._alphas: list[float] = []
         self._betas: list[float] = []
@@ -55,7 +54,7 @@ class Recursion:
             return
         k = len(self._alphas)
         self._alphas.append(float(self.basis[:, k] @ image))
-        # Twice, so that the basis stays orthogonal.
+        # What is left of the image is orthogonal to the basis: taken twice, against rounding.
         for _ in range(2):
             image = image - self.basis[:, : k + 1] @ (self.basis[:, : k + 1].T @ image)
         beta = float(np.linalg.norm(image))

@@ -79,7 +79,9 @@ def descend(
         return point, curvature, curvature.step(point.gradient, tolerance)
 
     point, curvature, step = with_step(start)
-    num_steps, false_modes, beyond, no_mode = 0, 0, None, End.NO_MINIMUM
+    num_steps, beyond = 0, None
+    # How many points were near a mode by their curvature alone, and what the last was instead.
+    false_modes, no_mode = 0, End.NO_MINIMUM
     while True:
         # Near enough by the curvature here, if the potential is a parabola.
         if step.shape is Shape.CONVEX and step.distance <= tolerance:
@@ -88,6 +90,7 @@ def descend(
                 end = End.CONVERGED
                 break
             false_modes, no_mode = false_modes + 1, End.RIDGE if is_parabola else End.NO_MINIMUM
+            # By hand.
             if false_modes > 10:
                 end = no_mode
                 break
@@ -101,16 +104,21 @@ def descend(
         lower = _along(potential, point, step, step.is_still)
         if isinstance(lower, End):
             end = lower
+            # No step leads down: an edge or a kink is in the way, or rounding.
             if lower is End.ROUNDING:
-                # As near as rounding allows to a point around which there is no parabola.
-                end = no_mode if step.distance <= tolerance else lower
-                end = end if step.shape is Shape.CONVEX else End.NOT_CONVEX
                 obstacle, beyond = _obstacle(potential, point, curvature, step)
-                end = obstacle or end
+                if obstacle is not None:
+                    end = obstacle
+                elif step.shape is not Shape.CONVEX:
+                    end = End.NOT_CONVEX
+                elif step.distance <= tolerance:
+                    # As near as rounding allows to a point around which there is no parabola.
+                    end = no_mode
             break
         before, (point, curvature, step) = (point, curvature, step), with_step(lower)
         num_steps += 1
         progress()
+        # If rounding keeps the search from coming nearer, the nearer of the last two points counts.
         if step.distance > tolerance and _is_stuck(potential, before, point, step):
             if before[2].distance <= step.distance:
                 point, curvature, step = before
@@ -230,7 +238,11 @@ def _is_parabola(
         return _is_predicted(curvature, *ends)
     least = settings.GRADIENT_CHECK_DISTANCE[potential.of.wide]
     longer = step.direction * (least / size) if size > 0 else least * curvature.weak()
-    shifts = [step.direction] * (size > 0) + [longer] * (size < least)
+    shifts = []
+    if size > 0:
+        shifts.append(step.direction)
+    if size < least:
+        shifts.append(longer)
     # Not rounded to the position's dtypes if the model takes float64.
     return any(_is_predicted(curvature, potential.at(point.flat + x), point) for x in shifts)
 
@@ -254,8 +266,7 @@ def _is_ridge(potential: HostPotential, point: Point, curvature: AnyCurvature) -
     if not (potential.of.wide and potential.twice and isinstance(curvature, Curvature)):
         return False
     weak, distances = curvature.weak(), settings.RIDGE_DISTANCES
-    # If a standard deviation is larger than the position, no farther than a small part of that.
-    # If an sd is larger than the position: a part of its largest coordinate.
+    # An sd may be larger than the position: then also over a thousandth of its largest coordinate.
     share = 1e-3 * float(np.abs(point.flat).max() / np.abs(weak).max())
     return not any(
         _is_predicted(curvature, potential.at(point.flat + length * weak), point)

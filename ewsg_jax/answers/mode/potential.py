@@ -132,7 +132,11 @@ class HostPotential:
         So an error is relative to the curvature of its own direction, however different these are.
         The directions are those of the last point, or are computed here; a rough function gets
         longer steps.
+
+        Raises:
+            ValueError: a gradient near the point is not finite.
         """
+        # Lengths of a step over one sd, the shortest first.
         parts = differences.STEPS_IN_SDS[8 if self.of.wide else 4]
         if self._metric is None:
             # Along coordinates first, whose curvatures give the first directions.
@@ -141,11 +145,12 @@ class HostPotential:
             )
         hessian = np.empty(0)
         for _ in range(3):
+            # In these directions all curvatures are near 1. Of several step lengths the one with
+            # the least asymmetry is taken: a Hessian has none, so it shows what differences lose.
             best, least = np.empty(0), np.inf
             for part in parts:
                 along = self._along(point, self._metric.directions.T, part, part)
                 matrix = along @ self._metric.directions
-                # Asymmetry shows what differences have lost, for a Hessian has none.
                 asymmetry = float(np.abs(matrix - matrix.T).max())
                 if asymmetry < least:
                     best, least = matrix, asymmetry
@@ -153,11 +158,12 @@ class HostPotential:
                 is_small = asymmetry <= 1e-3
                 if is_small or asymmetry > 10.0 * least:
                     break
-            inverse, ends = self._metric.inverse, np.abs(np.linalg.eigvalsh((best + best.T) / 2))
-            hessian = inverse.T @ (best + best.T) @ inverse / 2
-            # Directions of unit curvature take one step length for all: until they are that.
-            unit = 4.0
-            is_unit = ends.max() <= unit and ends.min() >= 1 / unit
+            symmetric, inverse = (best + best.T) / 2, self._metric.inverse
+            hessian = inverse.T @ symmetric @ inverse
+            # One step length suits all directions if their curvatures are within a factor of four
+            # of 1; otherwise the directions of this Hessian come next.
+            sizes = np.abs(np.linalg.eigvalsh(symmetric))
+            is_unit = sizes.max() <= 4.0 and sizes.min() >= 1 / 4.0
             self._metric = UnitDirections.of(hessian, self.of.wide)
             if is_unit:
                 break

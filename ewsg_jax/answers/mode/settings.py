@@ -55,5 +55,3 @@ the edge: a plane edge through it takes a half. By hand.
 SOLUTION_RESIDUAL = 1e-4
 """Relative residual at which a solution is precise enough: its distance is then known to as much.
 """
-
-# ── L-BFGS ───────────────────────────────────────────────────────────────────────────────────────
