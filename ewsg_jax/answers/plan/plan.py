@@ -135,6 +135,7 @@ def plan(
         >>> bool(jnp.allclose(samples.sd, 400**-0.5, rtol=0.1))
         True
     """
+    # Two options are checked only if they are given, for they have no default that is a number.
     bounds = {"max_passes": max_passes, "seconds": seconds}
     options = {"tolerance": tolerance} | {k: x for k, x in bounds.items() if x is not None}
     _check_on_host({"key": key, "position": position, "data": data, "mode": mode} | options)
@@ -149,12 +150,7 @@ def plan(
     checks.boolean("progress", progress)
     if check_data:
         checks.finite("data", data)
-    data_for_runs, data, num_row_shards = data, spread.over(mesh, data), 1
-    if isinstance(data, spread.Spread):
-        num_row_shards = data.mesh.shape[spread.DATA]
-        data_for_runs = jax.tree.map(spread.on_host, data_for_runs)
-    else:
-        data_for_runs = data = jax.tree.map(jnp.asarray, data)
+    data, data_for_runs, num_row_shards = _placed(data, mesh)
     posterior.check(position, data if check_data else checks.shapes(data))
     posterior.check_gradient(position, data)
     for name, value in options.items():
@@ -162,23 +158,12 @@ def plan(
     checks.decay("tolerance", tolerance)
     checks.integer("num_chains", num_chains)
     if mode is not None:
-        checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
-        checks.same_tree(
-            "mode must be of these positions", "mode.position", mode.position, position
-        )
-        checks.finite("mode.position", mode.position)
-        mode.check_origin(model_origin(posterior, data_for_runs))
-        mode = mode._replace(position=pytrees.widened(mode.position))
+        mode = _checked_mode(mode, posterior, position, data_for_runs)
     checks.one_of("by", by, ("rows", "passes", "seconds"))
     if methods is not None:
         _check_methods(methods)
     if batch_size is not None:
-        checks.integer("batch_size", batch_size, maximum=n)
-        if batch_size % num_row_shards:
-            raise ValueError(
-                f"batch_size must be a multiple of {num_row_shards}, the parts into which mesh "
-                f"cuts the rows, for each has its share of every batch; got {batch_size}"
-            )
+        _check_batch_size(batch_size, n, num_row_shards)
     if memory_limit is not None:
         checks.integer("memory_limit", memory_limit)
 
@@ -211,11 +196,14 @@ def plan(
         check_data=check_data,
         progress=progress,
     )
+
+    # A hierarchy is planned in coordinates in which it may be near normal. A mode that is given is
+    # in those of the position, and the plan is made in them.
     centring = hierarchy_of(posterior, position) if mode is None else None
     if centring is None:
         planned = _planned(key, posterior, position, call, mode)
     else:
-        # In other coordinates the data are the same, which have been looked at.
+        # In other coordinates the data are the same, and they have been checked.
         call = dataclasses.replace(call, check_data=False)
         planned = plan_in_coordinates(
             key,
@@ -227,7 +215,7 @@ def plan(
         )
     if not planned.is_trusted:
         doubts = "; ".join(planned.doubts)
-        warn(f"the plan is not trusted: {_ended(doubts)} What to do: {planned.advice}")
+        warn(f"the plan is not trusted: {_with_full_stop(doubts)} What to do: {planned.advice}")
     return planned
 
 
@@ -275,6 +263,27 @@ def _mode(key: Key, posterior: Posterior, position: Position, call: PlanCall) ->
     )
 
 
+def _mode_with_findings(
+    key: Key, posterior: Posterior, position: Position, call: PlanCall
+) -> tuple[Mode, list[Finding]]:
+    """Return the mode that a search finds from a position, and what the search warned of.
+
+    Raises:
+        ValueError: no mode is found, and the gradient at the position is not that of the density.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        mode = _mode(key, posterior, position, call)
+    # A search by another gradient fails in many ways, none of which says so.
+    if not mode.converged and (wrong := wrong_gradient_at(posterior, position, call.data)):
+        raise ValueError(
+            f"posterior must have the gradient of its density; got one of which "
+            f"no mode is found, and around the position where the search began "
+            f"{wrong[0].text}: {wrong[0].cure}"
+        )
+    return mode, _as_findings(caught)
+
+
 def _planned(
     key: Key,
     posterior: Posterior,
@@ -290,6 +299,10 @@ def _planned(
         position: the position at which the search for its mode begins.
         call: the other arguments of `plan`.
         mode: the mode; None: it is searched for.
+
+    Raises:
+        ValueError: nothing that is allowed fits, no covariance or gradient is found around the
+            mode, or as `_mode_with_findings`.
     """
     for_mode, for_search = rng.keys_of(key, 2)
     data, requirements = call.data, call.requirements
@@ -298,26 +311,19 @@ def _planned(
     )
     mode_findings: list[Finding] = []
     passes_for_mode = 0.0
+    # What any search runs is compiled by a thread while the mode is searched for.
     with (
         Clock(call.progress) as clock,
         start_compiling(posterior, position, data, candidates, requirements) as compiling,
     ):
         clock.says("plan: the mode is searched for")
         if mode is None:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", RuntimeWarning)
-                mode = _mode(for_mode, posterior, position, call)
-            mode_findings = _as_findings(caught)
+            mode, mode_findings = _mode_with_findings(for_mode, posterior, position, call)
             passes_for_mode = mode.data_passes
-            # A search by another gradient fails in many ways, none of which says so.
-            if not mode.converged and (wrong := wrong_gradient_at(posterior, position, data)):
-                raise ValueError(
-                    f"posterior must have the gradient of its density; got one of which "
-                    f"no mode is found, and around the position where the search began "
-                    f"{wrong[0].text}: {wrong[0].cure}"
-                )
         # Without a mode chains begin around the position.
-        check_digits(posterior, [mode.position] + [position] * (not mode.converged), data)
+        centers = [mode.position] if mode.converged else [mode.position, position]
+        check_digits(posterior, centers, data)
+
         request = PlanRequest(
             posterior=posterior,
             data=data,
@@ -338,9 +344,8 @@ def _planned(
         try:
             result = _search(for_search, request)
         except (NoGradientError, NothingFitsError, NoWidthsError) as error:
-            # There is no other way to a plan; what the search for the mode met, if anything, is
-            # why.
-            reasons = [_ended(finding.text) for finding in mode_findings]
+            # No other kernel is left to try. If the search for the mode warned, that may be why.
+            reasons = [_with_full_stop(finding.text) for finding in mode_findings]
             raise ValueError(" And ".join([*reasons, str(error)])) from error
     request.seconds["all"] = time.perf_counter() - call.started
     return _plan_of(request, result, mode_findings, passes_for_mode)
@@ -357,7 +362,8 @@ def _search(key: Key, request: PlanRequest) -> PlanResult:
     there is not positive definite.
     """
     try:
-        # Of a matrix that float32 rounds to one that is not positive definite, nothing is known.
+        # In float32 a covariance may be rounded to a matrix that is not positive definite, which
+        # has no factor.
         at_mode = Whitening.at_mode(request.mode)
         _ = at_mode.factor, at_mode.host_factor
     except ValueError:
@@ -376,13 +382,14 @@ def _plan_of(
         mode_findings: what the search for the mode met.
         passes_for_mode: passes over the data that it took.
     """
-    # A pilot run that was not judged has none: then the predicted one, which the burn-in has.
+    # A pilot run that was not judged has an infinite time: the predicted one is then taken, which
+    # the burn-in is a multiple of.
     predicted = result.burn_in / settings.BURN_IN_TIMES
     steps_per_draw = result.time if math.isfinite(result.time) else predicted
     reports = [result.gaussian and result.gaussian.report, result.report]
     of_reports = dict.fromkeys(report.note for report in reports if report)
     notes = [finding.text for finding in mode_findings] + list(result.notes)
-    # What the search for the mode met may be why the plan is in doubt; alone it is no doubt.
+    # What the search for the mode warned of may be why the plan is in doubt; alone it is no doubt.
     if not result.doubts:
         mode_findings = []
         notes += check_note(result.report, ess_for_tolerance(request.requirements.tolerance))
@@ -418,9 +425,42 @@ def _as_findings(caught: list[warnings.WarningMessage]) -> list[Finding]:
     ]
 
 
-def _ended(text: str) -> str:
+def _with_full_stop(text: str) -> str:
     """Return a sentence with a full stop, unless it is a question."""
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _placed(data: Data, mesh: Mesh | None) -> tuple[Data, Data, int]:
+    """Return the rows as the plan reads them, as its runs take them, and the number of devices that
+    share them.
+
+    Runs place the rows on the devices of a mesh themselves, and take them from the host.
+    """
+    on_devices = spread.over(mesh, data)
+    if isinstance(on_devices, spread.Spread):
+        for_runs = jax.tree.map(spread.on_host, data)
+        return on_devices, for_runs, on_devices.mesh.shape[spread.DATA]
+    in_one_place = jax.tree.map(jnp.asarray, data)
+    return in_one_place, in_one_place, 1
+
+
+def _checked_mode(mode: Mode, posterior: Posterior, position: Position, data: Data) -> Mode:
+    """Return the mode that the user gave, at least in float32, if it is one of this posterior."""
+    checks.instance("mode", mode, Mode, "made by ewsg_jax.find_mode")
+    checks.same_tree("mode must be of these positions", "mode.position", mode.position, position)
+    checks.finite("mode.position", mode.position)
+    mode.check_origin(model_origin(posterior, data))
+    return mode._replace(position=pytrees.widened(mode.position))
+
+
+def _check_batch_size(batch_size: int, n: int, num_row_shards: int) -> None:
+    """Check that a batch has at most n rows, which the devices can share equally."""
+    checks.integer("batch_size", batch_size, maximum=n)
+    if batch_size % num_row_shards:
+        raise ValueError(
+            f"batch_size must be a multiple of {num_row_shards}, the parts into which mesh "
+            f"cuts the rows, for each has its share of every batch; got {batch_size}"
+        )
 
 
 def _check_on_host(arguments: Mapping[str, object]) -> None:
