@@ -45,10 +45,11 @@ def pilot_run_of_nuts(
         whitening: its coordinates, by the chains of the warm-up.
         starts: the positions at which chains may start.
     """
+    # The step size is adapted in at most six rounds of 32 steps.
     rounds, num_chains = 6, settings.NUM_PILOT_CHAINS
     for_start, for_pilot, *keys = rng.keys_of(key, 2 + rounds)
-    # A number of passes from the first window on, draws that are kept, and moments: windows and
-    # pilot run share a program, which takes longer to compile than most of them run.
+    # Each round is given the passes of a step, keeps its draws and has moments, as the pilot run:
+    # so all share one program, which takes longer to compile than most rounds to run.
     step_size, state, spent, passes = 0.3, None, 0.0, 1.0
     start = starts.subset(for_start, num_chains)
 

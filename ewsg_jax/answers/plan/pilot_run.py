@@ -39,6 +39,8 @@ ANOTHER_MODEL = (
     "judge any run by ewsg_jax.check"
 )
 """What helps if the pilot run of a kernel is wrong, or too short to judge."""
+LONGER_PILOT_RUN = "a longer pilot run"
+"""What a plan leaves out if it has no time for it."""
 
 
 class PilotRun(NamedTuple):
@@ -89,7 +91,7 @@ class PilotRun(NamedTuple):
 
     @property
     def unseen_bias(self) -> str:
-        """That not even a large bias would be seen, in words; empty if it would. Rare events, such
+        """Why not even a large bias would be seen, in words; empty if it would. Rare events, such
         as a steep edge that throws chains back, or excursions, make errors of Stein's identities as
         large as their effect.
         """
@@ -112,7 +114,7 @@ class PilotRun(NamedTuple):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Why it may not be trusted. None if it is within tolerance, or shows no bias with enough
+        """Why it may not be trusted. Empty if it is within tolerance, or shows no bias with enough
         draws.
         """
         findings = []
@@ -225,8 +227,10 @@ def make_pilot_run(
         slowest: autocorrelation time, in steps, above which it is continued only as long as that
             takes no longer than to try NUTS.
     """
-    # A run that is too short is continued at most three times.
+    # A run that is too short is continued at most three times, by the same key: the noise of a step
+    # depends on its number as well. Each part is checked by a key of its own.
     for_run, for_start, *for_checks = rng.keys_of(key, 6)
+    # As many steps as the predicted time asks for, within the passes that are allowed.
     cost = kernel.evaluations(request.data).on_average
     most_steps = int(request.max_passes * num_rows(request.data) / max(1.0, cost))
     burn_in = burn_in_steps(time)
@@ -241,7 +245,10 @@ def make_pilot_run(
             burn_in = 0
             samples = _run(for_run, request, kernel, steps, burn_in, start=starts)
         pilot = _judge(for_checks[0], request, kernel, samples, min(burn_in, steps // 2))
+
         for for_check in for_checks[1:]:
+            # A longer run helps if this one is too short, may be longer, and has coordinates that
+            # are not far off.
             longer = min(settings.PILOT_LENGTHENING * steps, most_steps - steps)
             if not pilot.is_short or longer < steps or pilot.time > patience * time:
                 break
@@ -249,15 +256,16 @@ def make_pilot_run(
             if pilot.time > slowest and seconds > settings.NUTS_SECONDS:
                 return pilot._replace(is_given_up=True)
             is_cut = samples.num_steps < steps
-            if is_cut or not request.has_time_for("a longer pilot run", seconds):
+            if is_cut or not request.has_time_for(LONGER_PILOT_RUN, seconds):
                 break
             # All that was run until now is burn-in.
             passes, steps = pilot.data_passes, longer
             samples = _run(for_run, request, kernel, steps, 0, state=samples.state)
             pilot = _judge(for_check, request, kernel, samples, 0)
             pilot = pilot._replace(data_passes=passes + pilot.data_passes)
+        # A run that the clock has cut short is noted.
         if samples.num_steps < steps:
-            request.has_time_for("a longer pilot run", float("inf"))
+            request.has_time_for(LONGER_PILOT_RUN, float("inf"))
     return pilot
 
 
@@ -308,11 +316,8 @@ def _judge(
         burn_in: first steps of each chain, which were not kept.
     """
     tolerance = request.requirements.tolerance
-    passes, report, why_not = (
-        settings.NUM_PILOT_CHAINS * samples.data_passes,
-        None,
-        "all of its chains diverged",
-    )
+    passes = settings.NUM_PILOT_CHAINS * samples.data_passes
+    report, why_not = None, "all of its chains diverged"
     if samples.is_finite.any():
         try:
             report = check(

@@ -14,7 +14,7 @@ import numpy as np
 
 from ewsg_jax.answers.mode.start import Among
 from ewsg_jax.answers.plan import settings
-from ewsg_jax.answers.plan.candidate_table import best_of, table_for
+from ewsg_jax.answers.plan.candidate_table import CandidateTable, best_of, table_for
 from ewsg_jax.answers.plan.candidates import Candidate
 from ewsg_jax.answers.plan.gaussian import Gaussian
 from ewsg_jax.answers.plan.nuts_fallback import pilot_run_of_nuts, why_no_nuts
@@ -57,28 +57,26 @@ def choose_by_pilot_runs(
 
     Raises:
         NothingFitsError: no candidate that is allowed is within tolerance.
+        NoWidthsError: chains of a warm-up find no covariance, or curvatures beyond float32.
     """
     first_key, second_key, for_nuts, *keys = rng.keys_of(key, 3 + settings.MOST_PILOT_RUNS)
-    with request.timed("windows"):
-        for program in ("gradients", "curvature"):
-            request.compiling.wait(program)
-        warm = run_warm_up(first_key, request, whitening)
-        if (
-            warm.why_not_settled
-            and second is not None
-            and request.has_time_for("a warm-up from the mode", share=settings.SECONDS_SHARE)
-        ):
-            warm = _better_of(warm, run_warm_up(second_key, request, second))
+    warm = _warm_up(first_key, second_key, request, whitening, second)
     turn = _pilot_runs_in_turn(keys, request, warm, normal, hurries=not why_no_nuts(request))
     result = turn.result
+    # With a gradient that is not the density's every kernel is wrong.
     if result.report is not None and result.report.mistaken:
         return result
+
+    # NUTS is tried if the best kernel is in doubt, or so slow that the whole run takes far longer
+    # than to try NUTS.
     is_slow = passes_per_draw(request, result) > settings.SLOW_PASSES
     run_steps = result.time * request.requirements.ess / request.requirements.num_chains
     is_long = run_steps * turn.step_seconds > settings.NUTS_RUN_RATIO * settings.NUTS_SECONDS
     if result.doubts or (is_slow and is_long):
         nuts = _try_nuts(for_nuts, request, warm.whitening, turn.starts)
         compared = compare_with_nuts(request, turn, nuts, warm.whitening)
+        # Pilot runs that were given up for NUTS are made to their end if it is in doubt as well:
+        # the same again, by the same keys, and what follows them.
         if turn.is_given_up and compared.doubts and request.has_time_for("longer pilot runs"):
             spent = result.data_passes - warm.data_passes
             turn = _pilot_runs_in_turn(keys, request, warm, normal, hurries=False)
@@ -86,17 +84,46 @@ def choose_by_pilot_runs(
             turn = turn._replace(result=result)
             compared = compare_with_nuts(request, turn, nuts, warm.whitening)
         result = compared
-    # Of windows that were cut short nothing says that longer ones would not have helped.
+
+    # If windows were cut short, nothing shows that longer ones would not have helped.
     if warm.why_not_settled and (result.doubts or LONGER_WINDOWS in request.left_out):
         text = f"the warm-up has not settled: {warm.why_not_settled}"
-        finding = Finding("warm_up", "doubt", text, ANOTHER_MODEL)
-        result = replace(result, findings=(*result.findings, finding))
+        result = _with_finding(result, Finding("warm_up", "doubt", text, ANOTHER_MODEL))
     if request.left_out and result.doubts:
         left_out = " and ".join(request.left_out)
         text = f"in {request.budget:,.0f} s there was no time for {left_out}"
-        finding = Finding("pilot_run", "doubt", text, MORE_TIME)
-        result = replace(result, findings=(*result.findings, finding))
+        result = _with_finding(result, Finding("pilot_run", "doubt", text, MORE_TIME))
     return result
+
+
+def _warm_up(
+    first_key: Key,
+    second_key: Key,
+    request: PlanRequest,
+    first: Whitening | None,
+    second: Whitening | None,
+) -> WarmUp:
+    """Return a warm-up from the first coordinates; the better of two if that does not settle.
+
+    Args:
+        first_key: a typed PRNG key, for the first warm-up.
+        second_key: a typed PRNG key, for the second.
+        request: the posterior.
+        first: coordinates around which chains start; None: around the position where the search for
+            a mode began.
+        second: coordinates of the second warm-up; None for none.
+    """
+    with request.timed("windows"):
+        for program in ("gradients", "curvature"):
+            request.compiling.wait(program)
+        warm = run_warm_up(first_key, request, first)
+        if (
+            warm.why_not_settled
+            and second is not None
+            and request.has_time_for("a warm-up from the mode", share=settings.SECONDS_SHARE)
+        ):
+            warm = _better_of(warm, run_warm_up(second_key, request, second))
+    return warm
 
 
 class Turn(NamedTuple):
@@ -148,21 +175,24 @@ def _pilot_runs_in_turn(
     places, stiff_places = warm.places(count), warm.stiff_places(count)
     starts, result = whitening.start_among(warm.draws), None
     spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
-    is_dense = isinstance(whitening.covariance, np.ndarray)
-    patience = settings.SLOW_PILOT_RATIO if is_dense else np.inf
+    # An effective draw that takes this many times the predicted steps shows that the metric is too
+    # narrow: the draws then give another one, once. A metric of low rank is kept.
+    patience = settings.SLOW_PILOT_RATIO if isinstance(whitening.covariance, np.ndarray) else np.inf
     least_curvature, halvings, step_seconds, is_given_up = 0.0, 0, 0.0, False
     for number, key in enumerate(keys):
         if result is not None and not request.has_time_for("pilot runs at shorter steps"):
             break
         for_pilot, for_steps = rng.keys_of(key, 2)
-        stiffest = stiffest_direction(request.posterior, whitening, stiff_places, data)
-        stiffest = stiffest_within_a_step(
-            request.posterior, whitening, stiff_places, data, stiffest
-        )
+
+        # The largest curvature that chains meet, or that one step leads to, bounds the step size.
+        met = stiffest_direction(request.posterior, whitening, stiff_places, data)
+        stiffest = stiffest_within_a_step(request.posterior, whitening, stiff_places, data, met)
         if number == 0 and stiffest.curvature > settings.STIFF_CURVATURE:
             notes.append(_step_size_note(stiffest, normal))
         curvature = max(least_curvature, stiffest.curvature)
-        # Forecasts are for a normal distribution; the bias of this one may be larger.
+
+        # Forecasts are for a normal distribution; the bias of this one may be larger. So less of it
+        # may be predicted, and half of that after each run that was biased.
         requirements = replace(
             request.requirements,
             tolerance=request.requirements.tolerance / 2**halvings,
@@ -176,12 +206,9 @@ def _pilot_runs_in_turn(
                 "nearest to the tolerance"
             )
             break
-        if table.best is None and not request.names_methods:
-            kernel, predicted_time = fallback_kernel(request, whitening, curvature)
-        else:
-            forecast = best_of(table)
-            kernel, predicted_time = table.kernel(forecast), forecast.time
+        kernel, predicted_time = _kernel_to_try(request, table, whitening, curvature)
 
+        # If NUTS may be tried, a run that is slower than this is not continued at any cost.
         evaluations = kernel.evaluations(data).on_average
         slowest = settings.SLOW_PASSES * num_rows(data) / evaluations if hurries else np.inf
         pilot = make_pilot_run(
@@ -208,16 +235,18 @@ def _pilot_runs_in_turn(
             findings=pilot.findings,
             whitening=whitening,
         )
+
+        # This run is the last if it is within tolerance, if no kernel cures what is wrong with it,
+        # or if NUTS is to be tried before the next.
         is_slow = pilot.time > patience * predicted_time
         is_given_up = pilot.is_given_up
         if pilot.is_outside or pilot.is_mistaken or not (pilot.is_wrong or is_slow):
             break
-        # The next one takes twice as many steps an effective draw.
-        times, seconds = 1 + pilot.is_wrong, pilot.num_steps * pilot.step_seconds
-        if pilot.report is not None and times * pilot.time > slowest:
-            is_given_up = is_given_up or times * seconds > settings.NUTS_SECONDS
+        is_given_up = is_given_up or _is_next_too_long(pilot, slowest)
         if is_given_up:
             break
+
+        # At four times the curvature a stable step is half as long.
         if pilot.is_wrong:
             least_curvature, halvings = 4 * curvature, halvings + 1
         else:
@@ -228,12 +257,41 @@ def _pilot_runs_in_turn(
         if pilot.report is not None and not (pilot.is_wrong and pilot.is_short):
             places = stiff_places = pilot.places(count, whitening.center)
     else:
+        # All runs were made, and none ended the loop.
         notes.append(
             f"none of {settings.MOST_PILOT_RUNS} pilot runs was within tolerance: the last is the "
             "nearest to it"
         )
     assert result is not None
     return Turn(replace(result, notes=tuple(notes)), starts, step_seconds, is_given_up)
+
+
+def _kernel_to_try(
+    request: PlanRequest, table: CandidateTable, whitening: Whitening, curvature: float
+) -> tuple[Kernel, float]:
+    """Return the best kernel of a table, and the steps of an effective draw that are predicted; if
+    none fits, and the user named no methods, a kernel without a forecast.
+
+    Raises:
+        NothingFitsError: no candidate that the user allows is within tolerance.
+    """
+    if table.best is None and not request.names_methods:
+        return fallback_kernel(request, whitening, curvature)
+    forecast = best_of(table)
+    return table.kernel(forecast), forecast.time
+
+
+def _is_next_too_long(pilot: PilotRun, slowest: float) -> bool:
+    """Return whether the pilot run after this one takes longer than to try NUTS, and is slower than
+    `slowest`, in steps of an effective draw.
+
+    After a run that was wrong the step is halved: an effective draw takes twice as many steps.
+    """
+    if pilot.report is None:
+        return False
+    ratio = 2 if pilot.is_wrong else 1
+    seconds = ratio * pilot.num_steps * pilot.step_seconds
+    return ratio * pilot.time > slowest and seconds > settings.NUTS_SECONDS
 
 
 def passes_per_draw(request: PlanRequest, result: PlanResult) -> float:
@@ -297,7 +355,7 @@ def compare_with_nuts(
     passes, passes_of_nuts = passes_per_draw(request, result), passes_per_step * pilot.time
     has_doubts = bool(pilot.findings)
     result = replace(result, data_passes=result.data_passes + pilot.data_passes)
-    # Of two in doubt, or of two that are not, the quicker one is taken.
+    # If both are in doubt, or neither is, the quicker one is taken.
     is_worse = has_doubts and not result.doubts
     if is_worse or (has_doubts == bool(result.doubts) and passes_of_nuts > passes):
         text = f"NUTS was tried: {passes_of_nuts:.3g} passes an effective draw, for {passes:.3g}"
@@ -350,6 +408,10 @@ def fallback_kernel(
 
 def _with_note(result: PlanResult, note: str) -> PlanResult:
     return replace(result, notes=(*result.notes, note))
+
+
+def _with_finding(result: PlanResult, finding: Finding) -> PlanResult:
+    return replace(result, findings=(*result.findings, finding))
 
 
 def _step_size_note(stiffest: StiffDirection, normal: Gaussian | None) -> str:

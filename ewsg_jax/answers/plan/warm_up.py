@@ -109,6 +109,9 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
         request: the posterior, and how many passes over the data a window may take.
         whitening: coordinates around which chains start; None: around the position where the
             search for a mode began.
+
+    Raises:
+        NoWidthsError: chains find no covariance, or curvatures beyond float32.
     """
     for_start, *keys = rng.keys_of(key, 1 + len(settings.WINDOW_LENGTHS))
     if whitening is None:
@@ -117,11 +120,15 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
         places = whitening.draw_places(for_start, settings.NUM_PILOT_CHAINS, 1.0)
         positions = vector(whitening.center) + places
     thin, steps = _window_steps(positions.shape[1], num_rows(request.data))
-    warm, damping = WarmUp(whitening, positions, 0.0, "no window was made"), 1.0
+    warm = WarmUp(whitening, positions, why_not_settled="no window was made")
+    # The part of the usual step size, which falls if chains diverge, and grows again.
+    damping = 1.0
+    # Seconds of each window, for as many steps as the first has.
     seconds: list[float] = []
     for length, for_window in zip(settings.WINDOW_LENGTHS, keys, strict=True):
         for_run, for_gradients = rng.keys_of(for_window, 2)
-        # The first window's time is that of other programs, which still compile, as well.
+        # The first window shares the processor with programs that still compile: alone it predicts
+        # nothing.
         expected = length * min(seconds) if len(seconds) > 1 else 0.0
         if seconds and not request.has_time_for(LONGER_WINDOWS, expected, settings.SECONDS_SHARE):
             break
@@ -134,6 +141,9 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
             most = f"max_passes={request.max_passes:,.0f}"
             return warm._replace(why_not_settled=f"{warm.why_not_settled} ({most})")
         seconds.append(samples.run_seconds / length)
+
+        # Chains that diverged are left out; if none is left, the next window starts where this one
+        # did, at a shorter step.
         passes = settings.NUM_PILOT_CHAINS * samples.data_passes
         warm = warm._replace(data_passes=warm.data_passes + passes)
         try:
@@ -156,6 +166,7 @@ def run_warm_up(key: Key, request: PlanRequest, whitening: Whitening | None) -> 
             damping *= settings.WINDOW_STEP_CUT
         else:
             damping = min(1.0, settings.WINDOW_STEP_GROWTH * damping)
+
         # Chains that diverged start again at the last draws of the others.
         positions = np.resize(draws.values[is_inside, -1], positions.shape)
         warm = _after_window(request, warm, draws, fresh, is_inside)
@@ -218,6 +229,9 @@ def run_window(
         warm: the warm-up before the window.
         positions: the starts of chains as vectors, shape (chains, d).
         window: how it is run.
+
+    Raises:
+        NoWidthsError: the curvature is beyond float32.
     """
     whitening = warm.whitening
     # Chains that have left a stiff place may come back to it.
