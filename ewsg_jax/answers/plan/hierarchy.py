@@ -62,9 +62,9 @@ def hierarchy_of(posterior: Posterior, position: Position) -> Centring | None:
         return None
     if min(dtype.itemsize for dtype in layout.dtypes) < 4:
         return None
-    flat, rng = vector(position), np.random.default_rng(0)
-    # Apart for differences to show, in each coordinate; by hand.
-    points = flat + 0.3 * rng.normal(size=(NUM_POINTS, len(flat)))
+    flat, generator = vector(position), np.random.default_rng(0)
+    # So far apart that differences show, in each coordinate; by hand.
+    points = flat + 0.3 * generator.normal(size=(NUM_POINTS, len(flat)))
     prior = VectorPrior(posterior.log_prior, layout)
     return not_centred(prior, points, flat, np.ones(len(flat)))
 

@@ -212,6 +212,7 @@ def _kinds(heights: list[float]) -> tuple[bool, bool]:
     A power is believed if it is the same at the last two distances and at those before: that of a
     lognormal tail grows.
     """
+    # A density that falls as t⁻ᵖ falls by p times this from one distance to the next.
     decade = np.log(settings.RIDGE_SDS[1] / settings.RIDGE_SDS[0])
     falls, rounding = -np.diff(heights), settings.RIDGE_ROUNDING
     if not len(falls):
@@ -229,21 +230,23 @@ def _heights(potential: HostPotential, center: Point, line: Track, most: float) 
     """Return the logarithm of the marginal density of a coordinate at `RIDGE_SDS` sds to one side,
     as far as it is known with `most` passes over the data, or until it is too low.
     """
-    middle = _profile(potential, center, line.number, np.inf)
+    middle = _profile(potential, center, line.number, -np.inf)
     if middle is None or not np.isfinite([line.values, line.log_rates]).all():
         return []
-    distances, lowest = _distances(), middle.height + line.log_rates[0] - settings.TAIL_DEPTH
+    # From the center outwards: each search begins where the ridge leads by the places before.
+    lowest = middle.height + line.log_rates[0] - settings.TAIL_DEPTH
     known, heights = [middle.flat], []
     for distance, value, log_rate in zip(
-        distances, line.values[1:], line.log_rates[1:], strict=True
+        _distances(), line.values[1:], line.log_rates[1:], strict=True
     ):
         if potential.data_passes > most:
             break
-        start = _ahead(potential, known, line, value)
-        # Farther out, a slow tail holds little, too.
+        start = _next_point(potential, known, line, value)
+        # Near the center a tail this low holds too little to matter; farther out a slow tail is as
+        # low, and is followed.
         is_near = distance <= settings.TAIL_DISTANCES[0] * 1.001
         least = lowest - log_rate if is_near else -np.inf
-        here = None if start is None else _profile(potential, start, line.number, -least)
+        here = None if start is None else _profile(potential, start, line.number, least)
         if here is None:
             break
         known.append(here.flat)
@@ -252,7 +255,7 @@ def _heights(potential: HostPotential, center: Point, line: Track, most: float) 
     return heights
 
 
-def _ahead(
+def _next_point(
     potential: HostPotential, known: list[np.ndarray], line: Track, value: float
 ) -> Point | None:
     """Return the next point of a ridge, as far as it is known: the lowest of three extrapolations,
@@ -264,12 +267,14 @@ def _ahead(
         line: the coordinate.
         value: its value at the next place.
     """
-    k, here, before = line.number, known[-1], known[-2] if len(known) > 1 else known[-1]
+    k, here = line.number, known[-1]
     guesses = [here]
     if len(known) < 3:
         guesses.append(here + line.follow * (value - here[k]))
     else:
+        before = known[-2]
         guesses.append(here + (here - before) * (value - here[k]) / (here[k] - before[k]))
+        # A coordinate that is a power of the distance grows by a power of the ratio of distances.
         far, last, first = (abs(x - line.values[0]) for x in (value, here[k], before[k]))
         with np.errstate(all="ignore"):
             power = np.log(far / last) / np.log(last / first)
@@ -284,26 +289,27 @@ def _ahead(
     return min(points, key=lambda point: point.value, default=None)
 
 
-def _profile(potential: HostPotential, point: Point, k: int, lowest: float) -> Profile | None:
+def _profile(potential: HostPotential, point: Point, k: int, least: float) -> Profile | None:
     """Return the highest density with coordinate k fixed, by Newton's method; None if it is not
-    found, or if the logarithm of the marginal density is below −`lowest`.
+    found, or if the logarithm of the marginal density is below `least`.
     """
     for _ in range(30):
         if not point.is_finite():
             return None
         step, decrease, log_determinant = _newton_step(potential, point, k)
-        # A fall of the log density that may be left; by hand.
+        # A rise of the log density that may be left; by hand.
         if decrease <= 1e-4:
             height = -point.value - log_determinant / 2
-            is_known = np.isfinite(log_determinant) and height >= -lowest
+            is_known = np.isfinite(log_determinant) and height >= least
             return Profile(point.flat, float(height)) if is_known else None
+        # The step is halved until the potential falls.
         for halvings in range(12):
-            ahead = potential.at(point.flat + 0.5**halvings * step, may_be_rejected=True)
-            if ahead.is_finite() and ahead.value < point.value:
+            lower = potential.at(point.flat + 0.5**halvings * step, may_be_rejected=True)
+            if lower.is_finite() and lower.value < point.value:
                 break
         else:
             return None
-        point = ahead
+        point = lower
     return None
 
 

@@ -309,5 +309,3 @@ compiling; set by hand.
 """
 TIMED_SECONDS = 0.05
 """Seconds of sampling that the measurement of a step lasts at least; set by hand."""
-
-# ── Hierarchies ──────────────────────────────────────────────────────────────────────────────────

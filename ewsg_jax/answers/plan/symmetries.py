@@ -136,18 +136,26 @@ def _among(
 ) -> Iterator[tuple[list[tuple[np.ndarray, np.ndarray]], list[int]]]:
     """Yield exchanges of two components whose parts stand in a row: part by part, or component by
     component; then all ways to exchange a few of them. One other scalar may change its sign.
+
+    Args:
+        parts: numbers of the coordinates of each part, such as a mean, a width or a weight.
+        scalars: numbers of the scalars, of which one may change its sign.
     """
     count = len(parts)
-    for number, num_parts in itertools.product(range(2, 5), range(1, count // 2 + 1)):
-        block = number * num_parts
+    # Some parts in a row may be two to four components of equally many parts each: all means before
+    # all widths ("by part"), or one whole component before the next. The first two are exchanged.
+    for num_components, num_parts in itertools.product(range(2, 5), range(1, count // 2 + 1)):
+        block = num_components * num_parts
         for start, by_part in itertools.product(range(count - block + 1), (True, False)):
-            grid = np.arange(start, start + block).reshape(
-                (num_parts, number) if by_part else (number, num_parts)
+            numbers = np.arange(start, start + block)
+            by_component = (
+                numbers.reshape(num_parts, num_components)
+                if by_part
+                else numbers.reshape(num_components, num_parts).T
             )
-            grid = grid if by_part else grid.T
-            pairs = [(int(a), int(b)) for a, b in grid[:, :2]]
+            pairs = [(int(a), int(b)) for a, b in by_component[:, :2]]
             yield from _with_flips(parts, pairs, scalars)
-    # Six parts have 75 sets of pairs.
+    # If they are few, any set of pairs is tried: six parts have 75.
     if count <= 6:
         for pairs in _matchings(list(range(count))):
             yield from _with_flips(parts, pairs, scalars)
@@ -156,6 +164,9 @@ def _among(
 def _with_flips(
     parts: list[np.ndarray], pairs: list[tuple[int, int]], scalars: list[int]
 ) -> Iterator[tuple[list[tuple[np.ndarray, np.ndarray]], list[int]]]:
+    """Yield the exchange of these pairs of parts, as it is, then with one other scalar of the other
+    sign: another part that is one number, or one of `scalars`.
+    """
     exchanged = [(parts[a], parts[b]) for a, b in pairs]
     moved = {a for pair in pairs for a in pair}
     of_parts = [int(part[0]) for i, part in enumerate(parts) if i not in moved and part.size == 1]

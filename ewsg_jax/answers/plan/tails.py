@@ -102,7 +102,7 @@ def look_at_tails(
 
 
 def find_tails(posterior: Posterior, whitening: Whitening, data: Data) -> Tails:
-    """Return how a density falls along its coordinates and along random directions.
+    """Return how a density falls along its coordinates, the first 512, and along random directions.
 
     Some rows stand for all of them first. What is suspected is compared again on all rows.
 
