@@ -90,7 +90,7 @@ def extrapolated(pairs: np.ndarray, order: int, share: float = 0.0) -> dict[str,
         return Estimated(values[:, 0], error, remainder[:, 0])
 
     # Moments at a step size, and their difference, are not extrapolated.
-    exact = 0 * remainder
+    exact = np.zeros_like(remainder)
     # The bias is in sds at step size 0: an error e of an sd s changes a ratio r by r e/s.
     ratio, fine_ratio, one = coarse_sd / sd, fine_sd / sd, np.ones_like(sd)
     return {

@@ -144,6 +144,14 @@ def test_a_negative_variance_is_told():
     assert "too large to extrapolate" in told.text
 
 
+def test_errors_at_h_and_at_half_of_it_are_known_though_extrapolation_fails():
+    """They are Monte Carlo errors alone: what was sampled is not extrapolated."""
+    found = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
+    for name in ("coarse", "fine", "difference"):
+        assert np.isfinite(found[name].value).all()
+        assert np.isfinite(found[name].error).all()
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_right_step_is_right_to_leading_order(order):
     # 4 times the tolerance: a quarter of the step, or half of it.
