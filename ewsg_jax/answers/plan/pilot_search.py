@@ -78,7 +78,7 @@ def choose_by_pilot_runs(
         # Pilot runs that were given up for NUTS are made to their end if it is in doubt as well:
         # the same again, by the same keys, and what follows them.
         if turn.is_given_up and compared.doubts and request.has_time_for("longer pilot runs"):
-            spent = result.data_passes - warm.data_passes
+            spent = result.data_passes - _passes_before(warm, normal)
             turn = _pilot_runs_in_turn(keys, request, warm, normal, hurries=False)
             result = replace(turn.result, data_passes=turn.result.data_passes + spent)
             turn = turn._replace(result=result)
@@ -174,7 +174,7 @@ def _pilot_runs_in_turn(
     count = settings.NUM_NOISE_PLACES
     places, stiff_places = warm.places(count), warm.stiff_places(count)
     starts, result = whitening.start_among(warm.draws), None
-    spent = warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
+    spent = _passes_before(warm, normal)
     # An effective draw that takes this many times the predicted steps shows that the metric is too
     # narrow: the draws then give another one, once. A metric of low rank is kept.
     patience = settings.SLOW_PILOT_RATIO if isinstance(whitening.covariance, np.ndarray) else np.inf
@@ -279,6 +279,11 @@ def _kernel_to_try(
         return fallback_kernel(request, whitening, curvature)
     forecast = best_of(table)
     return table.kernel(forecast), forecast.time
+
+
+def _passes_before(warm: WarmUp, normal: Gaussian | None) -> float:
+    """Return the passes over the data before the first pilot run, the search for the mode apart."""
+    return warm.data_passes + (0.0 if normal is None else normal.report.data_passes)
 
 
 def _is_next_too_long(pilot: PilotRun, slowest: float) -> bool:

@@ -4,6 +4,7 @@ that of a plan which has no time at all.
 
 import time
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -129,6 +130,29 @@ def test_nuts_comes_before_what_remains_of_the_pilot_runs(monkeypatch, nuts_is_r
     assert calls == ([True, "NUTS"] if nuts_is_right else [True, "NUTS", False])
     assert (found.kernel == "NUTS") is nuts_is_right
     assert not found.doubts
+
+
+def test_the_passes_of_each_part_are_counted_once(monkeypatch):
+    """In a plan whose pilot runs were given up for NUTS and made again: 2 of the warm-up, 5 of the
+    normal approximation, 30 and 40 of pilot runs and 1 of NUTS.
+    """
+    normal: Any = SimpleNamespace(report=SimpleNamespace(data_passes=5.0))
+    warm = SimpleNamespace(why_not_settled="", data_passes=2.0, whitening=None)
+    nuts = SimpleNamespace(
+        report=True, time=1.0, data_passes=1.0, findings=(DOUBT,), is_wrong=True, kernel="NUTS"
+    )
+
+    def in_turn(*_: Any, hurries: bool) -> Any:
+        result = a_result(*([DOUBT] if hurries else []))
+        result = replace(result, data_passes=2.0 + 5.0 + (30.0 if hurries else 40.0))
+        return pilot_search.Turn(result, None, 0.0, hurries)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(pilot_search, "run_warm_up", lambda *_: warm)
+    monkeypatch.setattr(pilot_search, "why_no_nuts", lambda _: "")
+    monkeypatch.setattr(pilot_search, "_pilot_runs_in_turn", in_turn)
+    monkeypatch.setattr(pilot_search, "pilot_run_of_nuts", lambda *_: (nuts, 7.0))
+    result = pilot_search.choose_by_pilot_runs(KEY, a_request(), normal, None)
+    assert result.data_passes == 2 + 5 + 30 + 40 + 1
 
 
 def test_a_warm_up_that_was_cut_short_is_a_doubt(monkeypatch):
