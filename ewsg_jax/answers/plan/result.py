@@ -21,6 +21,7 @@ from ewsg_jax.answers.plan.run_requirements import (
 from ewsg_jax.base import checks, limits
 from ewsg_jax.base.table import aligned
 from ewsg_jax.gradients._protocol import Evaluations
+from ewsg_jax.kernels.in_coordinates import InCoordinates
 from ewsg_jax.kernels.notes import with_findings
 from ewsg_jax.kernels.pair import Pair
 from ewsg_jax.kernels.protocol import Kernel
@@ -195,14 +196,20 @@ class Plan:
 
         Raises:
             TypeError, ValueError: `ess` is not a positive number; the plan was not made with
-                `by="seconds"`, or has no candidates.
+                `by="seconds"`, or the steps of its kernel were not measured (NUTS, or a kernel for
+                which no candidate of the table was taken).
         """
-        if not self.table or not np.isfinite(self.table[0].seconds):
+        if self.by != "seconds" or not self.table:
             raise ValueError(
                 "by must be 'seconds' in ewsg_jax.plan for a plan to know how long a step takes; "
                 f"got {self.by!r}{'' if self.table else ', and no candidates'}"
             )
         best = self.table[0]
+        if not (self._is_candidate and np.isfinite(best.seconds)):
+            raise ValueError(
+                "kernel must be one of plan.table whose steps were measured; got "
+                f"{self.kernel!r:.120}. Time some of its steps instead (samples.run_seconds)"
+            )
         steps = burn_in_steps(best.time) + steps_for_ess(best.time, self.ess, self.num_chains)
         return best.seconds / steps * self._steps(ess)
 
@@ -243,6 +250,14 @@ class Plan:
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines + (self._table_lines() if self.table else []))
 
+    @property
+    def _is_candidate(self) -> bool:
+        """Whether the kernel is one of the table, in the coordinates of a hierarchy or in its own.
+        NUTS is not: it is tried once the best of these has been.
+        """
+        kernel = self.kernel.kernel if isinstance(self.kernel, InCoordinates) else self.kernel
+        return isinstance(kernel, Pair)
+
     def _length_lines(self) -> list[str]:
         """Return how long the run is, and what planning took: three lines."""
         # If a pilot run measured 5 % more steps for an effective draw, that is said.
@@ -268,8 +283,7 @@ class Plan:
     def _table_lines(self) -> list[str]:
         """Return the table of candidates, and what its costs are."""
         most = limits.LINES_SHOWN
-        # NUTS is no candidate: it is tried once the best of these has been.
-        first = "taken" if isinstance(self.kernel, Pair) else "the best of these"
+        first = "taken" if self._is_candidate else "the best of these"
         lines = _table(self.table, first, self.by == "seconds")
         if len(self.table) > most:
             lines.append(f"({len(self.table)} candidates, the best {most} shown)")

@@ -20,6 +20,7 @@ from ewsg_jax.answers.plan.run_requirements import RunRequirements, ess_for_tole
 from ewsg_jax.answers.plan.whitening import Whitening
 from ewsg_jax.base.progress import Clock
 from ewsg_jax.draws import convergence
+from ewsg_jax.kernels.in_coordinates import InCoordinates
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(4)
@@ -317,6 +318,24 @@ def test_a_plan_prints_and_draws(planned, tmp_path):
     planned.plot(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert "Gaussian: " in repr(planned.gaussian)
+
+
+def test_the_table_says_which_candidate_is_taken(planned):
+    """In other coordinates as well; NUTS is none of them, and its steps were not measured."""
+    moved = InCoordinates(
+        kernel=planned.kernel, posterior=LINEAR, bijector=ewsg.bijectors.identity()
+    )
+    assert "taken" in repr(dataclasses.replace(planned, kernel=moved))
+    pytest.importorskip("blackjax")
+    measured = planned.table[0]._replace(seconds=1.0)
+    by_seconds = dataclasses.replace(planned, by="seconds", table=(measured,))
+    assert by_seconds.seconds() > 0
+    nuts = dataclasses.replace(by_seconds, kernel=ewsg.nuts(LINEAR, 0.1))
+    assert "taken" not in repr(nuts)
+    unfit = dataclasses.replace(by_seconds, table=(planned.table[0],))
+    for plan in (nuts, unfit):
+        with pytest.raises(ValueError, match=r"kernel must be one of plan\.table"):
+            plan.seconds()
 
 
 @pytest.mark.full
