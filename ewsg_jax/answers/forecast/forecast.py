@@ -71,6 +71,7 @@ def forecast(
     Raises:
         TypeError, ValueError: an argument has the wrong type or value; the mode is not a `Mode`, is
             that of other rows or of another likelihood, or has more than 1,000 coordinates; the
+            gradient is not finite at a draw as far from the mode as the posterior or chains; the
             kernel is exact, or has a dynamics that has no forecast (preconditioned, quasi_newton,
             your own) or an estimator whose noise is unknown (epochs, SVRG's option I, full weights
             of too many batches, your own without a `noise_model`).

@@ -138,6 +138,9 @@ def averaged(posterior: Posterior, position: Position, root: np.ndarray, data: D
         position: the mode.
         root: R, shape (d, d).
         data: the rows, of which some stand for all.
+
+    Raises:
+        ValueError: a gradient at a draw is not finite.
     """
     d, n = len(root), num_rows(data)
     count = max(256, 2 * d + 2)
@@ -153,6 +156,16 @@ def averaged(posterior: Posterior, position: Position, root: np.ndarray, data: D
     gradients = np.asarray(
         _gradients(posterior, position, jnp.asarray(places, jnp.float32), batch, data, n), float
     )
+    # Each draw has a gradient where it is, and one near the mode.
+    is_finite = np.isfinite(gradients).all(axis=1).reshape(2, count).all(axis=0)
+    if not is_finite.all():
+        num_lost = int(np.sum(~is_finite))
+        raise ValueError(
+            "posterior must have a finite gradient around its mode for a forecast "
+            "(posterior.transformed(…) takes a bounded parameter to all numbers); got "
+            f"{num_lost} of {count} draws without one, from a normal distribution as wide as the "
+            "posterior or as chains. Run the kernel for some steps and check the draws instead"
+        )
     # The same draws and rows at both distances: what these rows lack cancels in the difference.
     far, near = gradients[:count], gradients[count:]
     products = (draws.T @ far - draws.T @ near / settings.MODE_DISTANCE) / count

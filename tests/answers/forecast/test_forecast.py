@@ -251,6 +251,21 @@ def test_temperature_and_schedules(x64):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("size", [1, 3])
+def test_without_a_gradient_around_the_mode_there_is_no_forecast(size):
+    """That of √θ is not a number below 0, and one draw in twenty of the normal approximation is
+    below it.
+    """
+    model = ewsg.Posterior(
+        lambda p, row: -5e-4 * jnp.sum((row - p) ** 2), lambda p: jnp.sum(4 * jnp.sqrt(p) - p)
+    )
+    data = jnp.linspace(1.0, 5.0, 50)
+    mode = a_mode(model, jnp.full(size, 2.0), data)
+    kernel = ewsg.ld(model, 0.1, inverse_mass=mode.inverse_mass)
+    with pytest.raises(ValueError, match="posterior must have a finite gradient around its mode"):
+        ewsg.forecast(kernel, mode, data)
+
+
 def test_it_prints_a_table():
     model, data = LINEAR, ROWS
     mode = a_mode(model, {"w": jnp.zeros(3)}["w"], data)
