@@ -93,10 +93,20 @@ class Call(NamedTuple):
 def start(
     kernel: Kernel, data: Data, keys: Array, positions: PyTree, shared_memory: bool
 ) -> KernelState:
-    """Return the first states of all chains, chain axis first; shared memory from the first."""
+    """Return the first states of all chains, chain axis first.
+
+    Args:
+        kernel: the kernel.
+        data: the data.
+        keys: a key for each chain, shape (chains,).
+        positions: the starts, leading axis chain.
+        shared_memory: whether the chains share the estimator's memory, which then has no chain
+            axis.
+    """
     if not shared_memory:
         return jax.vmap(kernel.init, in_axes=(0, 0, None))(keys, positions, data)
-    # Only its memory is kept, but no key is used twice.
+    # A memory that chains share is a function of the data and the start, not of the key (see
+    # `Sharing`): the first chain's is that of all.
     first = kernel.init(jax.random.fold_in(keys[0], 0), pytrees.take(positions, 0), data)
     states = jax.vmap(lambda key, position: kernel.init(key, position, data)._replace(memory=()))(
         keys, positions
@@ -188,42 +198,15 @@ def make_span(
     first_step = jnp.ravel(state.step)[0]
     kept, done, num_steps = inputs.kept, span.done, span.num_steps
     first_slot = kept.number(done)
-    # With one batch for all chains only the noise has an axis of chains.
-    axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
-    state_axes = chain_axes(layout.shared_memory)
-    counts_evaluations = kernel.evaluations(data).counted
+    draw = functools.partial(_draw, kernel, layout, inputs, data)
+    transition = _transition_of_chains(kernel, layout, data)
 
-    def one_transition(
-        randomness: Randomness, state: KernelState, data: Data
-    ) -> tuple[KernelState, dict[str, Array]]:
-        state, info = kernel.transition(randomness, state, data)
-        return state, unknown_beforehand(info, counts_evaluations)
-
-    # Traced once for its shapes and its steps; inline, so that the program is the same.
-    transition = jax.jit(
-        jax.vmap(one_transition, in_axes=(axes, state_axes, None), out_axes=(state_axes, 0)),
-        inline=True,
-    )
-
-    def draw(step: Array, state: KernelState) -> Randomness:
-        def one_chain(key: Key, state: KernelState) -> Randomness:
-            # A function of the chain's key and the step's number: the same however a run is cut.
-            return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
-
-        by_chain = jax.vmap(one_chain, in_axes=(0, state_axes))(inputs.chain_keys, state)
-        if not layout.shared_minibatch:
-            return by_chain
-        # One batch for all chains, from a key that belongs to none of them.
-        first = jax.tree.map(lambda x: x[0], state.dynamics)
-        shared = one_chain(inputs.shared_key, state._replace(dynamics=first))
-        return Randomness(shared.batch, by_chain.noise)
-
-    def block(j: Array, carry: PyTree) -> PyTree:
+    def block(j: Array, so_far: Call) -> Call:
         start = j * layout.block_size
         steps = first_step + start + jnp.arange(layout.block_size, dtype=jnp.int32)
 
         def draw_all() -> Randomness:
-            return jax.vmap(draw, in_axes=(0, None))(steps, carry[0])
+            return jax.vmap(draw, in_axes=(0, None))(steps, so_far.state)
 
         # There is always a step left; the condition keeps XLA from making each row number again for
         # every number of the row that it gathers (measured: a fifth of the time of one chain).
@@ -233,49 +216,111 @@ def make_span(
         if layout.gather_ahead:
             randomness = kernel.fetch(randomness, data)
 
-        def step(i: Array, carry: PyTree) -> PyTree:
-            state, record, totals, health = carry
+        def step(i: Array, so_far: Call) -> Call:
             # The only step of a block is the block: to take it would be to copy its rows.
             of_step = pytrees.take(randomness, i if layout.block_size > 1 else 0)
-            moved, info = transition(of_step, state, data)
-            totals = jax.tree.map(jnp.add, totals, info)
-            # A chain that has diverged stays at its last finite state and counts in no sum.
+            moved, info = transition(of_step, so_far.state, data)
+            totals = jax.tree.map(jnp.add, so_far.totals, info)
+            health = so_far.health
             if kind.guarded:
-                fine = health.alive & jax.vmap(pytrees.is_finite)(moved.dynamics)
-                fallen = health.alive & ~fine
-                moved = select_chains(fine, moved, state.at_step(moved.step), layout.shared_memory)
-                health = Health(fine, jnp.where(fallen, moved.step, health.diverged_at))
-            # Which slot a step is kept in follows from its number, so nothing is counted in the
-            # loop.
+                moved, health = _freeze_diverged(so_far.state, moved, health, layout.shared_memory)
+            # The slot of a step follows from its number, so that the loop counts nothing.
             num_made = done + start + i + 1
             before, now = kept.number(num_made - 1), kept.number(num_made)
-            counts = health.alive if kind.guarded else None
             record = record_step(
                 kernel,
                 layout,
-                record,
+                so_far.record,
                 moved,
-                counts,
+                health.alive if kind.guarded else None,
                 before - first_slot,
                 StepUse(is_kept=now > before, is_past_burn_in=num_made > kept.burn_in),
             )
-            return moved, record, totals, health
+            return Call(moved, record, totals, health)
 
         left = num_steps - start
         turns = layout.block_size if kind.counted else jnp.minimum(layout.block_size, left)
-        return jax.lax.fori_loop(0, turns, step, carry)
+        return jax.lax.fori_loop(0, turns, step, so_far)
 
+    # What a call of no steps returns; the blocks add to it.
     record = empty_record(layout, state.position)
-    info = jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state)
-    totals = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), info)
+    totals = _zeros(jax.eval_shape(lambda s: transition(draw(first_step, s), s, data)[1], state))
     health = Health(span.alive, jnp.full(span.alive.shape, -1, jnp.int32))
     num_blocks = (num_steps + layout.block_size - 1) // layout.block_size
-    state, record, totals, health = jax.lax.fori_loop(
-        0, num_blocks, block, (state, record, totals, health)
+    call = jax.lax.fori_loop(0, num_blocks, block, Call(state, record, totals, health))
+    if kind.guarded:
+        return call
+    # One look at the end of a call costs little; chains that it finds are replayed under guard.
+    alive = jax.vmap(pytrees.is_finite)(call.state.dynamics)
+    return call._replace(health=call.health._replace(alive=alive))
+
+
+def _draw(
+    kernel: Kernel,
+    layout: ProgramLayout,
+    inputs: RunInputs,
+    data: Data,
+    step: Array,
+    state: KernelState,
+) -> Randomness:
+    """Return everything random in the step of this number, of all chains.
+
+    Leading axis chain, but for a batch that the chains share.
+    """
+
+    def one_chain(key: Key, state: KernelState) -> Randomness:
+        # A function of the chain's key and the step's number: the same however a run is cut.
+        return kernel.draw(jax.random.fold_in(key, step), state.at_step(step), data)
+
+    in_axes = 0, chain_axes(layout.shared_memory)
+    by_chain = jax.vmap(one_chain, in_axes=in_axes)(inputs.chain_keys, state)
+    if not layout.shared_minibatch:
+        return by_chain
+    # One batch for all chains, from a key that belongs to none of them.
+    first = jax.tree.map(lambda x: x[0], state.dynamics)
+    shared = one_chain(inputs.shared_key, state._replace(dynamics=first))
+    return Randomness(shared.batch, by_chain.noise)
+
+
+def _transition_of_chains(
+    kernel: Kernel, layout: ProgramLayout, data: Data
+) -> Callable[[Randomness, KernelState, Data], tuple[KernelState, dict[str, Array]]]:
+    """Return the transition of all chains, and what it reports that is not known beforehand."""
+    counts_evaluations = kernel.evaluations(data).counted
+
+    def one_chain(
+        randomness: Randomness, state: KernelState, data: Data
+    ) -> tuple[KernelState, dict[str, Array]]:
+        state, info = kernel.transition(randomness, state, data)
+        return state, unknown_beforehand(info, counts_evaluations)
+
+    # With one batch for all chains only the noise has an axis of chains.
+    randomness_axes = Randomness(None, 0) if layout.shared_minibatch else Randomness(0, 0)
+    state_axes = chain_axes(layout.shared_memory)
+    # Traced once for its shapes and its steps; inline, so that the program is the same.
+    return jax.jit(
+        jax.vmap(one_chain, in_axes=(randomness_axes, state_axes, None), out_axes=(state_axes, 0)),
+        inline=True,
     )
-    if not kind.guarded:
-        health = health._replace(alive=jax.vmap(pytrees.is_finite)(state.dynamics))
-    return Call(state, record, totals, health)
+
+
+def _freeze_diverged(
+    before: KernelState, moved: KernelState, health: Health, shared_memory: bool
+) -> tuple[KernelState, Health]:
+    """Return the states after a step, chains that are not finite at their last finite state.
+
+    Their step number is that of the others, and running moments leave them out.
+
+    Args:
+        before: the states before the step, leading axis chain.
+        moved: the states after it.
+        health: which chains were alive before it.
+        shared_memory: whether the chains share the estimator's memory.
+    """
+    is_alive = health.alive & jax.vmap(pytrees.is_finite)(moved.dynamics)
+    has_diverged = health.alive & ~is_alive
+    states = select_chains(is_alive, moved, before.at_step(moved.step), shared_memory)
+    return states, Health(is_alive, jnp.where(has_diverged, states.step, health.diverged_at))
 
 
 _jit = functools.partial(
