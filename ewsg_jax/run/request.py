@@ -102,34 +102,56 @@ def check(request: Request) -> Request:
     """
     # First: under a trace every other check would fail with an error of JAX.
     _check_on_host(request)
-    kernel, data = request.kernel, request.data
+    kernel = request.kernel
     checks.key(request.key)
     checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     check_numbers(kernel)
     for name in ("check_data", "shared_minibatch", "progress"):
         checks.boolean(name, getattr(request, name))
-    # What a stream holds is checked window by window, as it is read.
-    devices = None
+    data, devices = _checked_data(request)
+    _check_chains(request, devices)
+    _check_counts(request)
+    _check_functions(request)
+    # Last, for it copies the data: a call that is wrong in anything costs no copy.
+    placed = None if devices is None else Placed(devices, devices.place(data))
+    if devices is not None and devices.cuts_data:
+        kernel = devices.cut_row_tables(kernel)
+    return request._replace(kernel=kernel, data=data, placed=placed)
+
+
+def _checked_data(request: Request) -> tuple[Data, Devices | None]:
+    """Check the data, batches or stream of a run; return them, and the devices of its mesh.
+
+    Arrays are returned as arrays of JAX; for several devices as NumPy arrays, since all rows need
+    not fit on one.
+    """
+    kernel, data = request.kernel, request.data
     if isinstance(data, Loader):
         _check_batches(request)
-    elif (streamed := _streamed_in(kernel)) is not None:
+        return data, None
+    if (streamed := _streamed_in(kernel)) is not None:
         raise ValueError(
             f"batches must be given for a kernel whose batches the caller draws, {streamed!r}: "
             "sample(key, kernel, position, None, num_steps, batches=loader); got data"
         )
-    elif isinstance(data, Stream):
+    # The rows of a stream are checked window by window, as they are read.
+    if isinstance(data, Stream):
         _check_stream(kernel, data)
         if request.mesh is not None:
             raise ValueError(f"mesh must be None if data are a stream; got {request.mesh!r}")
-    else:
-        checks.data(data)
-        if request.check_data:
-            checks.finite("data", data)
-        devices = on.checked(request.mesh, kernel, data, request.row_shards)
-        # Rows for several devices need not fit on one.
-        data = jax.tree.map(jnp.asarray if devices is None else spread.on_host, data)
+        return data, None
+    checks.data(data)
+    if request.check_data:
+        checks.finite("data", data)
+    devices = on.checked(request.mesh, kernel, data, request.row_shards)
+    return jax.tree.map(jnp.asarray if devices is None else spread.on_host, data), devices
+
+
+def _check_chains(request: Request, devices: Devices | None) -> None:
+    """Check how chains are batched, whether their starts are stacked, and what they share."""
     if devices is not None and request.chain_batch_size is not None:
         raise ValueError(f"chain_batch_size must be None with mesh; got {request.chain_batch_size}")
+    # For a stack "members" was replaced before.
     if isinstance(request.stacked, str):
         raise ValueError(
             "stacked must be True or False if no kernels or data sets are stacked; got "
@@ -137,13 +159,14 @@ def check(request: Request) -> Request:
         )
     checks.boolean("stacked", request.stacked)
     # Chains can share a batch only if it belongs to no chain's own order of the rows.
-    if request.shared_minibatch and not (uses_batches(kernel) and not is_ordered(kernel)):
-        what = (
-            "whose chains have epochs of their own"
-            if uses_batches(kernel)
-            else "that draws no batches"
-        )
+    draws_batches = uses_batches(request.kernel)
+    if request.shared_minibatch and not (draws_batches and not is_ordered(request.kernel)):
+        what = "whose chains have epochs of their own" if draws_batches else "that draws no batches"
         raise ValueError(f"shared_minibatch must be False for a kernel {what}; got True")
+
+
+def _check_counts(request: Request) -> None:
+    """Check numbers of seconds, steps, chains and bytes."""
     if request.seconds is not None:
         checks.positive("seconds", request.seconds)
     checks.integer("burn_in", request.burn_in, minimum=0)
@@ -165,17 +188,16 @@ def check(request: Request) -> Request:
             "seconds must be None with chain_batch_size, whose batches make as many steps as "
             f"each other; got {request.seconds}"
         )
+
+
+def _check_functions(request: Request) -> None:
+    """Check what is kept: functions of a position, of a step, and running moments."""
     if request.keep is not None:
         checks.function("keep", request.keep, "(position) -> pytree of arrays, or None")
     if request.keep_when is not None:
-        _check_when(request)
+        _check_keep_when(request.keep_when)
     if request.moments is not None:
         checks.instance("moments", request.moments, MomentPlan, "ewsg_jax.moments(…)")
-    # Last, for it copies the data: a call that is wrong in anything costs no copy.
-    placed = None if devices is None else Placed(devices, devices.place(data))
-    if devices is not None and devices.cuts_data:
-        kernel = devices.cut_row_tables(kernel)
-    return request._replace(kernel=kernel, data=data, placed=placed)
 
 
 def with_batches(request: Request) -> Request:
@@ -227,13 +249,12 @@ def _check_stream(kernel: Kernel, data: Stream) -> None:
         )
 
 
-def _check_when(request: Request) -> None:
-    """Check that steps can be asked for whether they are kept."""
+def _check_keep_when(keep_when: Callable[[Array], Any]) -> None:
+    """Check, by tracing it, that a function of a step's number returns one boolean."""
     takes = "keep_when must be a function of a step's number that returns a boolean"
-    assert request.keep_when is not None
-    checks.function("keep_when", request.keep_when, "(step) -> boolean, or None")
+    checks.function("keep_when", keep_when, "(step) -> boolean, or None")
     returned = tracing.outputs(
-        "keep_when", request.keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
+        "keep_when", keep_when, "a step's number", jax.ShapeDtypeStruct((), jnp.int32)
     )
     if getattr(returned, "shape", None) != () or returned.dtype != bool:
         raise TypeError(f"{takes}; it returned {checks.describe(returned)}")
@@ -259,7 +280,12 @@ def _check_on_host(request: Request) -> None:
 
 
 def check_length(num_steps: int, first_step: int, request: Request) -> None:
-    """Check that steps can be counted, and that one of them is kept."""
+    """Check that steps can be counted, and that one of them is kept.
+
+    Raises:
+        ValueError: the last step has a number above 2³¹ − 1, or there are fewer steps than
+            `burn_in` + `thin`.
+    """
     if first_step + num_steps >= 2**31:
         raise ValueError(
             f"num_steps must be a whole number, from 1 to {2**31 - 1 - first_step}: steps are "
@@ -273,8 +299,18 @@ def check_length(num_steps: int, first_step: int, request: Request) -> None:
 
 
 def check_kept(request: Request, positions: Position) -> PyTree:
-    """Check the user's functions on one chain's position; return the shapes of a draw of all."""
-    # Checked on shapes alone: the functions are not run.
+    """Check `keep` and the function of `moments` on one position, from shapes: they are not run.
+
+    Args:
+        request: what is requested.
+        positions: the shapes of all chains' positions, leading axis chain.
+
+    Returns:
+        The shapes of one draw of all chains, leading axis chain; `()` if no draws are kept.
+
+    Raises:
+        TypeError, ValueError: a function fails, or returns no pytree of arrays.
+    """
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
     if request.moments is not None:
         values = tracing.outputs(
@@ -345,6 +381,14 @@ def num_steps_of(
 ) -> int:
     """Return the number of steps, given in either of its two forms.
 
+    Args:
+        cost: evaluations per step and at init.
+        n: the number of rows of the data.
+        num_steps: steps of each chain, None if `data_passes` are given.
+        data_passes: passes over the data of one chain, None if `num_steps` are given.
+        seconds: a bound on the time, which is no number of steps: for the message alone.
+        first_step: the number of the first step, on which refreshes depend.
+
     Raises:
         TypeError, ValueError: none or both are given, or what is given allows no step.
     """
@@ -358,6 +402,8 @@ def num_steps_of(
         )
     if data_passes is None:
         return checks.integer("num_steps", num_steps)
+    # What steps cost is known only when they are made: the budget is met by the mean, if that is
+    # known.
     if cost.counted:
         if not cost.expected:
             raise ValueError(
