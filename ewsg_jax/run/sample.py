@@ -296,10 +296,8 @@ def sample(
     # What functions read is fixed as of now, so that a program never sees an old value.
     with as_of_now(kernel, position if is_function(position) else None, keep, keep_when, moments):
         checked = run.checked(request)
-        del (
-            request,
-            data,
-        )  # The run goes on with arrays of JAX: data that the caller does not keep are freed.
+        # The run has its own arrays of JAX: data that the caller does not keep are freed.
+        del request, data
         return run.run(checked)
 
 
@@ -404,45 +402,54 @@ def resume(
     checks.instance("kernel", kernel, Kernel, "ewsg_jax.kernel(…) or a named method")
     earlier = read(path, position)
     head = earlier.head
+    # The file has the options of moments of positions, but no function of a user.
     moments = moments or moments_from(head.get("moments"))
-    key = jax.random.wrap_key_data(
-        jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
-    )
-    left = None
+    # Without another bound the run's own, of which 0 may be left. The checks of a request refuse 0,
+    # so it is set after them.
+    seconds_left = None
     if seconds is None and head["seconds"] is not None:
-        left = max(head["seconds"] - earlier.counts["seconds"][1], 0.0)
+        _, spent = earlier.counts["seconds"]
+        seconds_left = max(head["seconds"] - spent, 0.0)
     request = Request(
-        key=key,
-        kernel=kernel,
-        position=None,
-        data=data,
+        # What the run began with, by its file.
+        key=jax.random.wrap_key_data(
+            jnp.asarray(head["key"]["words"], jnp.uint32), impl=head["key"]["by"]
+        ),
         num_steps=head["terms"]["num_steps"],
-        seconds=seconds,
         burn_in=head["burn_in"],
         thin=head["thin"],
-        keep=keep,
-        keep_when=keep_when,
-        moments=moments,
         shared_minibatch=head["shared_minibatch"],
         # Before there was a `first_chain`, a batch of chains had other names for these.
         first_chain=head.get("first_chain", head.get("first")),
         total_chains=head.get("total_chains", head.get("num_chains")),
-        progress=progress,
         randomness_memory=head["randomness_memory"],
+        row_shards=head.get("parts", 1),
+        findings=from_dictionaries(head.get("findings", ())),
+        # What the caller gives again, which is compared with digests in the file.
+        kernel=kernel,
+        data=data,
+        keep=keep,
+        keep_when=keep_when,
+        moments=moments,
+        # The chains continue from the states in the file.
+        position=None,
+        # What may be another than before.
+        seconds=seconds,
+        progress=progress,
         memory_limit=memory_limit,
         check_data=check_data,
         checkpoint=path,
         checkpoint_every=checkpoint_every,
         mesh=mesh,
         batches=batches,
-        row_shards=head.get("parts", 1),
-        findings=from_dictionaries(head.get("findings", ())),
     )
+    # What functions read is fixed as of now, as in `sample`.
     with as_of_now(kernel, keep, keep_when, moments):
         checked = run.checked(request)
         del request, data
-        # Without another bound the run's own, of which nothing may be left.
-        return run.run(checked if left is None else checked._replace(seconds=left), earlier)
+        if seconds_left is not None:
+            checked = checked._replace(seconds=seconds_left)
+        return run.run(checked, earlier)
 
 
 def inner_run(
@@ -453,8 +460,17 @@ def inner_run(
     It warns of nothing: its caller judges chains that diverged. Data that the caller has checked
     are not checked again.
 
+    Args:
+        key: a typed PRNG key.
+        kernel: the kernel.
+        start: the argument `position` of `sample`.
+        data: the rows, already checked.
+        num_steps: steps of each chain, burn-in included.
+        options: further arguments of `sample`.
+
     Raises:
-        KeyboardInterrupt: it was interrupted, as its caller is then.
+        TypeError, ValueError: as for `sample`.
+        KeyboardInterrupt: it was interrupted or a step failed: its caller ends too.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -468,7 +484,7 @@ def raise_if_interrupted(samples: Samples[P]) -> Samples[P]:
     """Return a run that a call of the library made for itself, if it came to its end.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, as its caller is then.
+        KeyboardInterrupt: it was interrupted or a step failed: its caller ends too.
     """
     if samples.interrupted:
         raise KeyboardInterrupt("a run was interrupted, or failed")
