@@ -27,7 +27,7 @@ from ewsg_jax.rows._scheme import Order
 TRACED_STEP = np.int32(7)
 """The number of the step in a check; any number would do."""
 BRANCHES = frozenset({"scan", "while", "cond"})
-"""Primitives whose body is traced once and may run another number of times."""
+"""Primitives of JAX whose body is traced once and may run another number of times."""
 
 
 class _WrongPartError(Exception):
@@ -90,7 +90,16 @@ def check_step(
     """Check what custom parts return in a step, from shapes alone: types, structures, shapes and
     dtypes, and the number of the next step.
 
-    The state is what `init` of the dynamics returned, the memory what `init` of the estimator did.
+    Args:
+        dynamics: the dynamics.
+        estimator: the estimator.
+        state: what `init` of the dynamics returned.
+        memory: what `init` of the estimator returned.
+        data: all rows.
+
+    Raises:
+        TypeError, ValueError: a custom part returns something else than a step takes; the message
+            names the part and the method.
     """
     plain, _ = without_metric(dynamics)
     if is_own(type(plain)):
@@ -230,23 +239,19 @@ def _check_dynamics(
     data: Data,
 ) -> None:
     """Raise what is wrong with what a dynamics returns."""
-    name, calls = _name(without_metric(dynamics)[0]), 0
+    name, position = _name(without_metric(dynamics)[0]), state.position
+    num_calls, steps = 0, []
 
-    def gradient_at(position: Position) -> Position:
-        nonlocal calls
-        calls += 1
+    def gradient_at(point: Position) -> Position:
+        nonlocal num_calls
+        num_calls += 1
         what = f"the argument of gradient_at in apply of {name}"
-        _same(what, "must be a position", position, like)
+        _same(what, "must be a position", point, position)
         return jax.tree.map(jnp.zeros_like, estimate.gradient)
 
-    def applied(noise: PyTree, current: Any) -> Any:
-        prepared = _called(
-            f"prepare of {name}",
-            dynamics.prepare,
-            current,
-            estimator.posterior.prior_gradient,
-            data,
-        )
+    def make_step(noise: PyTree, current: Any) -> Any:
+        prior_gradient = estimator.posterior.prior_gradient
+        prepared = _called(f"prepare of {name}", dynamics.prepare, current, prior_gradient, data)
         for frozen_noise in dynamics.frozen_noise:
             weight = _called(
                 f"log_weight of {name}", dynamics.log_weight, prepared, estimate, frozen_noise
@@ -258,18 +263,17 @@ def _check_dynamics(
                 )
         return _called(f"apply of {name}", dynamics.apply, noise, prepared, estimate, gradient_at)
 
-    def counted(noise: PyTree, current: Any) -> Any:
-        # The number of the step is known, and so is the next one if it is made by arithmetic.
-        moved = applied(noise, current._replace(step=TRACED_STEP))
+    def make_known_step(noise: PyTree, current: Any) -> Any:
+        moved = make_step(noise, current._replace(step=TRACED_STEP))
         steps.append(getattr(moved, "step", None))
         return moved
 
-    like, steps = state.position, []
     noise = _called(f"draw of {name}", dynamics.draw, key, state)
-    # In a run it is not known.
-    jax.eval_shape(applied, noise, state)
-    calls = 0
-    lines, moved = jax.make_jaxpr(counted, return_shape=True)(noise, state)
+    # First as in a run, where the number of the step is not known: what needs it fails here.
+    jax.eval_shape(make_step, noise, state)
+    # Then with a known number: the next one is known too, if it is made by arithmetic.
+    num_calls = 0
+    program, moved = jax.make_jaxpr(make_known_step, return_shape=True)(noise, state)
     _same(
         f"the state that apply of {name} returns",
         "must be like that of init, in structure, shapes and dtypes",
@@ -277,21 +281,39 @@ def _check_dynamics(
         state,
         dtypes=True,
     )
-    step = steps[-1]
+    _check_next_step(name, steps[-1])
+    _check_num_calls(name, dynamics.extra_gradients, num_calls, program)
+
+
+def _check_next_step(name: str, step: Any) -> None:
+    """Raise that the step after `TRACED_STEP` has another number, if its number is known."""
     if isinstance(step, int | np.integer | np.ndarray) and int(step) != TRACED_STEP + 1:
         raise _WrongPartError(
             ValueError,
             f"apply of {name} must return a state whose step is one more than before; got step "
             f"{int(step)} after {TRACED_STEP}",
         )
-    wanted = dynamics.extra_gradients
-    branches = any(line.primitive.name in BRANCHES for line in jaxprs.equations(lines))
-    # What runs in a loop is traced once, and of two branches one runs.
-    if bool(calls) != bool(wanted) if branches else calls != wanted:
+
+
+def _check_num_calls(name: str, extra_gradients: int, num_calls: int, program: Any) -> None:
+    """Raise that a dynamics calls `gradient_at` another number of times than it says.
+
+    Args:
+        name: the name of the dynamics.
+        extra_gradients: the calls of a step that it says.
+        num_calls: calls while one step was traced.
+        program: what was traced, a jaxpr.
+    """
+    agrees = num_calls == extra_gradients
+    # A loop is traced once, however often it runs, and of two branches one runs: then only none
+    # and some can be distinguished.
+    if any(line.primitive.name in BRANCHES for line in jaxprs.equations(program)):
+        agrees = bool(num_calls) == bool(extra_gradients)
+    if not agrees:
         raise _WrongPartError(
             ValueError,
             f"extra_gradients of {name} must be how often its apply calls gradient_at in a step; "
-            f"got {wanted}, and {calls} calls",
+            f"got {extra_gradients}, and {num_calls} calls",
         )
 
 
