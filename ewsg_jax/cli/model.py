@@ -17,6 +17,9 @@ from ewsg_jax.cli.design import Groups
 from ewsg_jax.cli.weights import WeightPrior, with_prior
 from ewsg_jax.datasets import Dataset, Standardisation
 
+OWN_NAME = ("logistic", "softmax", "linear")
+"""Models of `ewsg_jax.models`; those of counts are in `cli/counts.py`."""
+
 
 class Units(NamedTuple):
     """How weights of the rows that are sampled become those of the file.
@@ -43,19 +46,33 @@ def model_of(
     units: Units,
     classes: Sequence[str],
 ) -> tuple[ewsg.Posterior, list[str], np.ndarray]:
-    """Return the posterior, what it is in words, and a start."""
+    """Return the posterior, what it is in words, and a start.
+
+    Args:
+        arguments: the model, the priors and the noise that were asked for.
+        file_rows: the rows of the file, with its groups and its exposure.
+        data: the rows that are sampled: scaled, with a column of ones last if there is an
+            intercept.
+        units: how their weights become those of the file.
+        classes: the classes with weights each, the reference first; none for a model with one
+            weight for a feature.
+
+    Returns:
+        The posterior; lines in words; and a start, shape (d,), or (d, class) with classes. With
+        groups the logarithm of their scale and an effect for each group come below the weights.
+
+    Raises:
+        ConfigError: there are too many groups or levels, a prior names no weight, or least squares
+            leave no residuals that say the noise scale.
+    """
     groups, kind = file_rows.groups, arguments.model
     num_groups = 0 if groups is None else len(groups.names)
     per_weight = [len(classes)] * bool(classes)
     shape = (data.x.shape[1], *per_weight)
     num_weights = int(np.prod(shape))
-    size = num_weights + (num_groups + 1 if groups else 0) * (per_weight or [1])[0]
-    if size > limits.MAX_DENSE_DIMENSION and (groups or kind not in OWN_NAME):
-        raise ConfigError(
-            f"{arguments.data} must have fewer groups or levels: {size:,} weights, "
-            f"{num_groups:,} of them of groups, are more than the "
-            f"{limits.MAX_DENSE_DIMENSION:,} that are sampled together"
-        )
+    num_below = (num_groups + 1 if groups else 0) * max(1, len(classes))
+    _check_size(arguments, num_weights, num_below, num_groups)
+
     prior = f"prior N(0, {arguments.prior_scale:.4g}² I)"
     if arguments.prior_scale == math.inf:
         prior = "flat prior"
@@ -63,39 +80,22 @@ def model_of(
     more = []
     mean, scale = np.zeros(shape), np.full(shape, arguments.prior_scale)
     start = np.zeros(shape)
+    # Counts may be of any size: around a log rate of 0 the prior would move their intercept.
     if kind not in OWN_NAME and arguments.intercept:
         start[-1] = mean[-1] = math.log(_rate(data, file_rows))
         of = "overall rate" if file_rows.exposure else "mean count"
         words += f", of the intercept around the log of the {of}"
     of_scale = 1.0
     if arguments.priors:
-        names = {name: (i, ...) for i, name in enumerate(data.feature_names)}
-        names |= {
-            f"{name}[{of}]": (i, j)
-            for i, name in enumerate(data.feature_names)
-            for j, of in enumerate(classes)
-        }
-        of_scale = _set_priors(arguments, file_rows, units, names, mean, scale)
+        weights = _weights_by_name(data.feature_names, classes)
+        of_scale = _set_priors(arguments, file_rows, units, weights, mean, scale)
         more = [
             f"prior of {name}: N({p.mean:g}, {p.scale:g}²)" for name, p in arguments.priors.items()
         ]
-    if kind == "linear":
-        if arguments.noise_scale is None:
-            noise, origin = _residual_scale(data, groups), "that of the residuals of least squares"
-        else:
-            noise, origin = arguments.noise_scale / units.scale, "as given"
-        posterior = ewsg.models.linear_regression(
-            noise_scale=noise, prior_scale=arguments.prior_scale
-        )
-        words += f"; noise scale {noise * units.scale:.4g}, {origin}"
-    elif kind in OWN_NAME:
-        posterior = getattr(ewsg.models, f"{kind}_regression")(prior_scale=arguments.prior_scale)
-    else:
-        alpha = 0.0
-        if kind == "negative_binomial":
-            alpha, said = _overdispersion(arguments, data, file_rows)
-            words += said
-        posterior = count_regression(alpha)
+
+    posterior, said = _regression(arguments, file_rows, data, units)
+    words += said
+    # The library's own posterior has this prior already.
     if groups is None and not arguments.priors and kind in OWN_NAME:
         return posterior, [words], start
     if groups is not None:
@@ -104,14 +104,72 @@ def model_of(
             f"an intercept for each of {num_groups:,} groups of {groups.name}, whose sd has the "
             f"prior |{scale_words}|"
         )
-        below = np.zeros((num_groups + 1, *per_weight))
-        start = np.concatenate([start, below])
+        start = np.concatenate([start, np.zeros((num_groups + 1, *per_weight))])
+    # 0 for a flat prior.
     precision = np.where(np.isinf(scale), 0.0, np.square(scale) ** -1.0)
     listed = tuple(mean.ravel().tolist()), tuple(precision.ravel().tolist())
     weight_prior = WeightPrior(*listed, num_groups, of_scale**-2.0)
     is_linear = groups is None or _surely_differ(data, file_rows, len(classes))
     posterior = with_prior(posterior, weight_prior, f"{kind}_regression(…)", is_linear)
     return posterior, [words, *more], start
+
+
+def _check_size(
+    arguments: PlanArguments, num_weights: int, num_below: int, num_groups: int
+) -> None:
+    """Raise ConfigError if a posterior that needs dense matrices has too many numbers.
+
+    Args:
+        arguments: the model that was asked for.
+        num_weights: the number of weights of features.
+        num_below: the numbers of groups: the logarithms of scales, and effects.
+        num_groups: the number of groups.
+    """
+    size = num_weights + num_below
+    if size > limits.MAX_DENSE_DIMENSION and (num_groups or arguments.model not in OWN_NAME):
+        raise ConfigError(
+            f"{arguments.data} must have fewer groups or levels: {size:,} weights, "
+            f"{num_groups:,} of them of groups, are more than the "
+            f"{limits.MAX_DENSE_DIMENSION:,} that are sampled together"
+        )
+
+
+def _weights_by_name(features: Sequence[str], classes: Sequence[str]) -> dict[str, tuple]:
+    """Return the place of weights in a position, by the names that `[plan.priors]` may use.
+
+    A feature is the weights of all classes, `feature[class]` the weight of one.
+    """
+    places: dict[str, tuple] = {name: (i, ...) for i, name in enumerate(features)}
+    places |= {
+        f"{name}[{of}]": (i, j) for i, name in enumerate(features) for j, of in enumerate(classes)
+    }
+    return places
+
+
+def _regression(
+    arguments: PlanArguments, file_rows: FileRows, data: Dataset, units: Units
+) -> tuple[ewsg.Posterior, str]:
+    """Return the posterior of the model that was asked for, without groups, and the words about
+    its noise; one of counts has a flat prior.
+    """
+    kind = arguments.model
+    if kind == "linear":
+        if arguments.noise_scale is None:
+            noise = _residual_scale(data, file_rows.groups)
+            origin = "that of the residuals of least squares"
+        else:
+            noise, origin = arguments.noise_scale / units.scale, "as given"
+        posterior = ewsg.models.linear_regression(
+            noise_scale=noise, prior_scale=arguments.prior_scale
+        )
+        return posterior, f"; noise scale {noise * units.scale:.4g}, {origin}"
+    if kind in OWN_NAME:
+        model = getattr(ewsg.models, f"{kind}_regression")
+        return model(prior_scale=arguments.prior_scale), ""
+    alpha, said = 0.0, ""
+    if kind == "negative_binomial":
+        alpha, said = _overdispersion(arguments, data, file_rows)
+    return count_regression(alpha), said
 
 
 def _rate(data: Dataset, file_rows: FileRows) -> float:
@@ -140,10 +198,6 @@ def _surely_differ(data: Dataset, file_rows: FileRows, num_classes: int) -> bool
         if between < (5 * len(size) + 50) * left.var():
             return False
     return True
-
-
-OWN_NAME = ("logistic", "softmax", "linear")
-"""Models that the library has ready."""
 
 
 def _set_priors(

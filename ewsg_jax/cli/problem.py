@@ -21,10 +21,10 @@ from ewsg_jax.cli.config import Config, ConfigError
 from ewsg_jax.cli.counts import LOG_EXPOSURE
 from ewsg_jax.cli.data_file import FileRows
 from ewsg_jax.cli.delimited import FileError, is_number
-from ewsg_jax.cli.design import Feature, Groups
+from ewsg_jax.cli.design import Exposure, Feature, Groups
 from ewsg_jax.cli.model import OWN_NAME, Units, model_of
 from ewsg_jax.cli.weights import GROUP
-from ewsg_jax.datasets import split, standardisation
+from ewsg_jax.datasets import Dataset, split, standardisation
 from ewsg_jax.datasets._table import checksum
 
 
@@ -194,10 +194,21 @@ def prepare(arguments: PlanArguments) -> tuple[PlanArguments, Regression]:
 def _prepared(
     arguments: PlanArguments, file_rows: FileRows, test_fraction: float = 0.0, split_seed: int = 0
 ) -> Regression:
-    """Return the posterior of these rows, or of those that are not held out."""
+    """Return the regression on these rows, or on those that are not held out.
+
+    Args:
+        arguments: the model that was asked for, and how rows are scaled.
+        file_rows: the rows of a file, of which nothing is wrong.
+        test_fraction: the part of the rows that is held out, in [0, 1). Default: none.
+        split_seed: the seed by which these are chosen.
+
+    Raises:
+        ConfigError: the response, the priors or the sizes do not go with the model.
+    """
     numbers, classes, response = _response(arguments, file_rows)
     dataset, groups, exposure = file_rows.dataset, file_rows.groups, file_rows.exposure
-    train = dataclasses.replace(dataset, y=numbers)
+    # A logistic regression has one weight for a feature, a softmax one for each class.
+    weight_classes = classes if arguments.model == "softmax" else ()
     without = f", without {', '.join(arguments.drop)}" if arguments.drop else ""
     words = [
         f"{dataset.name}: {dataset.num_rows:,} rows of {dataset.x.shape[1]} features{without}",
@@ -205,57 +216,37 @@ def _prepared(
         *file_rows.words,
         response,
     ]
-    parts = [train]
+
+    # Rows are split first: what is held out has no part in the scaling.
+    unscaled = dataclasses.replace(dataset, y=numbers)
+    parts = [unscaled]
     if test_fraction:
-        parts = [*split(train, test_fraction, split_seed)]
+        parts = [*split(unscaled, test_fraction, split_seed)]
         words.append(f"{parts[0].num_rows:,} rows to train on, {parts[1].num_rows:,} held out")
-    scaling, shift, scale, original = standardisation(parts[0]), 0.0, 1.0, None
     is_level = np.array([feature.level != "" for feature in file_rows.features])
     spread = np.where(is_level, np.nan, parts[0].x.std(axis=0, dtype=float))
-    if arguments.standardise:
-        # A level stays 0 and 1, about its mean: the prior is on what it changes.
-        scaling = dataclasses.replace(scaling, factor=np.where(is_level, 1.0, scaling.factor))
-        constant = [
-            name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f
-        ]
-        so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
-        by = " by the rows to train on" if test_fraction else ""
-        but = ", levels centred" if is_level.any() else ""
-        words.append(f"features standardised{by}{but}{so_0}")
-        if arguments.model == "linear":
-            y = parts[0].y
-            shift, scale = float(y.mean()), float(y.std()) or 1.0
-            words.append("response standardised")
-        parts = [dataclasses.replace(scaling(part), y=(part.y - shift) / scale) for part in parts]
-    else:
-        zero, one = np.zeros_like(scaling.mean), np.ones_like(scaling.factor)
-        scaling = dataclasses.replace(scaling, mean=zero, factor=one)
-    of_softmax = classes if arguments.model == "softmax" else ()
-    units = Units(scaling, shift, scale, arguments.intercept, len(of_softmax))
+    parts, units, said = _scaled(arguments, parts, is_level, len(weight_classes))
+    words += said
+
+    # Names are those of a position's numbers; without a scaling they are in the units of the file.
+    original = None
     if arguments.standardise or groups is not None:
         # Without a shift of the features there is no intercept if none was asked for.
         has_intercept = arguments.intercept or arguments.standardise
-        shown = train.with_intercept() if has_intercept else train
-        names = _names([*shown.feature_names, *_of_groups(groups, "sd of ")], of_softmax)
+        shown = unscaled.with_intercept() if has_intercept else unscaled
+        names = _names([*shown.feature_names, *_of_groups(groups, "sd of ")], weight_classes)
         original = Original(names, functools.partial(_unscaled, units, has_intercept))
     if arguments.intercept:
         parts = [part.with_intercept() for part in parts]
         words.append("with an intercept")
-    names = _names([*parts[0].feature_names, *_of_groups(groups, "log sd of ")], of_softmax)
-    of_groups = None if groups is None else groups.numbers
-    posterior, model, start = model_of(arguments, file_rows, parts[0], units, of_softmax)
-    rows = [part.rows() for part in parts]
-    if arguments.model == "softmax":
-        rows = [part | {"y": part["y"].astype(np.int32)} for part in rows]
-    if of_groups is not None:
-        rows = [part | {GROUP: of_groups.astype(np.int32)} for part in rows]
-    if exposure is not None:
-        rows = [part | {LOG_EXPOSURE: np.log(exposure.numbers)} for part in rows]
-    rows = jax.tree.map(jnp.asarray, rows)
+    names = _names([*parts[0].feature_names, *_of_groups(groups, "log sd of ")], weight_classes)
+
+    posterior, model, start = model_of(arguments, file_rows, parts[0], units, weight_classes)
+    train, *held_out = [_arrays(arguments, part, groups, exposure) for part in parts]
     return Regression(
         posterior=posterior,
-        train=rows[0],
-        test=rows[1] if test_fraction else None,
+        train=train,
+        test=held_out[0] if held_out else None,
         start=jnp.asarray(start, jnp.float32),
         names=names,
         description=(*words, *model),
@@ -271,6 +262,54 @@ def _prepared(
             exposure.name if exposure else "",
         ),
     )
+
+
+def _scaled(
+    arguments: PlanArguments, parts: list[Dataset], is_level: np.ndarray, num_classes: int
+) -> tuple[list[Dataset], Units, list[str]]:
+    """Return the rows as they are sampled, how their weights become those of the file, and what was
+    done in words; as they are without `standardise`.
+
+    Args:
+        arguments: what was asked for.
+        parts: the rows to train on, and those that are held out, if any.
+        is_level: which features are 1 for a level of a text, shape (d,).
+        num_classes: classes with weights each; 0 if there is one weight for a feature.
+    """
+    train = parts[0]
+    scaling, shift, scale = standardisation(train), 0.0, 1.0
+    if not arguments.standardise:
+        zero, one = np.zeros_like(scaling.mean), np.ones_like(scaling.factor)
+        scaling = dataclasses.replace(scaling, mean=zero, factor=one)
+        return parts, Units(scaling, shift, scale, arguments.intercept, num_classes), []
+    # A level stays 0 and 1, about its mean: the prior is on what it changes.
+    scaling = dataclasses.replace(scaling, factor=np.where(is_level, 1.0, scaling.factor))
+    constant = [name for name, f in zip(train.feature_names, scaling.factor, strict=True) if not f]
+    so_0 = f", constant and so 0: {', '.join(constant)}" if constant else ""
+    by = " by the rows to train on" if len(parts) > 1 else ""
+    but = ", levels centred" if is_level.any() else ""
+    words = [f"features standardised{by}{but}{so_0}"]
+    if arguments.model == "linear":
+        shift, scale = float(train.y.mean()), float(train.y.std()) or 1.0
+        words.append("response standardised")
+    parts = [dataclasses.replace(scaling(part), y=(part.y - shift) / scale) for part in parts]
+    return parts, Units(scaling, shift, scale, arguments.intercept, num_classes), words
+
+
+def _arrays(
+    arguments: PlanArguments, part: Dataset, groups: Groups | None, exposure: Exposure | None
+) -> Data:
+    """Return rows as the model takes them: a dictionary of arrays of JAX, with the numbers of
+    groups and the logarithm of the exposure if there are these.
+    """
+    rows = part.rows()
+    if arguments.model == "softmax":
+        rows |= {"y": rows["y"].astype(np.int32)}
+    if groups is not None:
+        rows |= {GROUP: groups.numbers.astype(np.int32)}
+    if exposure is not None:
+        rows |= {LOG_EXPOSURE: np.log(exposure.numbers)}
+    return jax.tree.map(jnp.asarray, rows)
 
 
 def _of_groups(groups: Groups | None, scale: str) -> list[str]:
