@@ -130,25 +130,29 @@ def column(
         reference: the level that is the reference. Default: `no` of `yes` and `no` and of such
             pairs, else the first in the order of the alphabet.
     """
-    none = MISSING_CELLS | {word.strip().lower() for word in missing}
+    stands_for_missing = MISSING_CELLS | {word.strip().lower() for word in missing}
     different = dict.fromkeys(cells)
-    known = [cell for cell in different if cell.lower() not in none]
+    known = [cell for cell in different if cell.lower() not in stands_for_missing]
     if not known:
         return CellColumn(name, "empty", np.full(len(cells), np.nan))
     if mark is None:
         has_comma = any("," in cell for cell in known)
         mark = "comma" if separator == ";" and has_comma else "point"
+
+    # Numbers if all cells are such, by the file's mark or else by the other one; or dates.
     if not is_text:
         other: Mark = "comma" if mark == "point" else "point"
-        for way in (mark,) if fixed_mark else (mark, other):
-            read = {cell: number(cell, way) for cell in known}
+        for tried in (mark,) if fixed_mark else (mark, other):
+            read = {cell: number(cell, tried) for cell in known}
             if None not in read.values():
-                return CellColumn(
-                    name, "number", _values(cells, read), words=_of_numbers(known, way)
-                )
+                words = _of_numbers(known, tried)
+                return CellColumn(name, "number", _values(cells, read), words=words)
         if dates := _dates(known):
             return _of_dates(name, cells, dates)
-    known = [cell for cell in different if cell.lower() not in none - (MISSING_CELLS - NO_LEVEL)]
+
+    # Else levels of a text, among which `none` may be one.
+    no_level = stands_for_missing - (MISSING_CELLS - NO_LEVEL)
+    known = [cell for cell in different if cell.lower() not in no_level]
     if not (is_text or may_mix) and (wrong := _mixed(cells, known, mark)):
         return CellColumn(name, "mixed", np.full(len(cells), np.nan), words=wrong)
     levels = sorted(known)

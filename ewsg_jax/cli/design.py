@@ -95,6 +95,8 @@ def design(table: Table, reading: Reading) -> Design:
     names, words, problems = table.names, [*table.words], [*table.problems]
     response = reading.response or names[-1]
     _check_options(names, response, reading)
+
+    # Leave out columns that are no use, and rows or cells that are missing.
     columns = _columns(table, response, reading)
     mixed = [c for c in columns.values() if c.kind == "mixed"]
     problems += [f"{c.words} of the column {c.name!r}: {_way_out_of(c.name)}" for c in mixed]
@@ -108,25 +110,29 @@ def design(table: Table, reading: Reading) -> Design:
     columns, said, wrong = _without_missing(columns, response, reading)
     words += said
     problems += wrong
+
+    # Take out what is no feature: the response, the groups, the exposure.
     if response in columns and columns[response].kind == "empty":
         problems.append(f"must have a response; every cell of {response!r} is missing")
     of_response = columns.pop(response, None)
-    groups = None
-    if reading.group and (of_groups := columns.pop(reading.group, None)):
-        shown = of_groups.texts()
-        shown[shown == ""] = NO_VALUE
-        levels, numbers = np.unique(shown, return_inverse=True)
-        groups = Groups(reading.group, numbers.reshape(-1), tuple(levels.tolist()))
-        words.append(f"{reading.group}: {len(levels):,} groups")
-        if len(levels) < 2:
-            problems.append(f"must have two groups or more in {reading.group!r}; it has one")
-    exposure = None
+    groups, exposure = None, None
+    if reading.group:
+        groups, said, wrong = _groups(reading.group, columns.pop(reading.group, None))
+        words += said
+        problems += wrong
     if reading.exposure:
         exposure, wrong = _exposure(reading.exposure, columns.pop(reading.exposure, None))
         problems += wrong
-    x, features, said, wrong = _encoded(columns, reading, table.separator)
-    words += said
-    problems += wrong
+
+    # The rest are features, of which those are left out that others determine.
+    encoded = _encoded(columns, reading)
+    words += encoded.words
+    problems += encoded.problems
+    features = tuple(encoded.features)
+    num_rows = len(next(iter(columns.values())).values) if columns else 0
+    x = np.zeros((num_rows, 0))
+    if encoded.arrays:
+        x = np.column_stack(encoded.arrays).astype(float)
     if not problems and not features:
         problems.append(f"must have features, not only the response {response!r}")
     if any(feature.name == INTERCEPT for feature in features):
@@ -138,6 +144,8 @@ def design(table: Table, reading: Reading) -> Design:
     if not problems and not reading.every_column:
         x, features, said = _independent(x, features, reading.intercept)
         words += said
+
+    # The reference of a text is its first level; the classes of numbers are known to a model alone.
     references = dict(pair.split("=", 1) for pair in reading.reference)
     first = references.get(response, "")
     if of_response is not None and of_response.kind == "text" and not first:
@@ -279,65 +287,124 @@ def _without_missing(
     return columns, said, problems
 
 
-def _encoded(
-    columns: dict[str, CellColumn], reading: Reading, separator: str
-) -> tuple[np.ndarray, tuple[Feature, ...], list[str], list[str]]:
-    """Return features, what they are, what was done and what is wrong."""
-    parts: list[np.ndarray] = []
-    features: list[Feature] = []
-    words, problems, constant = [], [], []
+class _Encoded(NamedTuple):
+    """What columns become.
+
+    Attributes:
+        arrays: the numbers of each feature, shape (n,).
+        features: what each feature is.
+        words: what was done, a line each.
+        problems: what is wrong, a sentence each.
+    """
+
+    arrays: list[np.ndarray]
+    features: list[Feature]
+    words: list[str]
+    problems: list[str]
+
+    def add(self, other: "_Encoded") -> None:
+        """Put another column's behind these."""
+        self.arrays.extend(other.arrays)
+        self.features.extend(other.features)
+        self.words.extend(other.words)
+        self.problems.extend(other.problems)
+
+
+def _encoded(columns: dict[str, CellColumn], reading: Reading) -> _Encoded:
+    """Return the features that columns become: those of a text by levels, of others by numbers."""
+    encoded, constant = _Encoded([], [], [], []), []
     for name, one in columns.items():
         known = one.values[~one.missing]
-        if len(np.unique(known)) < 2 and not (
-            reading.every_column or (one.missing.any() and len(known))
-        ):
+        # A column that is missing in some rows says at least in which.
+        says_missing = one.missing.any() and len(known)
+        if len(np.unique(known)) < 2 and not (reading.every_column or says_missing):
             constant.append(f"{name} ({_constant(one)})")
             continue
-        if one.kind == "text":
-            most = max(limits.LINES_SHOWN, math.isqrt(len(one.values)))
-            if name in reading.categorical:
-                most = limits.MAX_DENSE_DIMENSION
-            if len(one.levels) > most:
-                as_groups = f"take them as groups by --group {name}, or "
-                if len(one.levels) + len(columns) > limits.MAX_DENSE_DIMENSION or reading.group:
-                    as_groups = ""
-                problems.append(
-                    f"has {len(one.levels):,} different texts in the column {name!r}, such as "
-                    f"{', '.join(map(repr, one.levels[:2]))}, too many for levels: "
-                    f"{as_groups}leave the column out by --drop {name}"
-                )
-                continue
-            levels = [*one.levels, *[NO_VALUE] * bool(one.missing.any())]
-            codes = np.where(one.missing, len(one.levels), one.values).astype(int)
-            sizes = np.bincount(codes, minlength=len(levels))
-            first, *others = [f"{n} ({c:,})" for n, c in zip(levels, sizes, strict=True)]
-            listed = ", ".join(others[: limits.LINES_SHOWN]) + ", …" * (
-                len(others) > limits.LINES_SHOWN
-            )
-            words.append(f"{name}: levels {listed}; reference {first}")
-            for i, level in enumerate(levels[1:], 1):
-                parts.append(codes == i)
-                features.append(Feature(f"{name}[{level}]", name, level, levels[0]))
-            if one.words:
-                words.append(f"{name}: {one.words}")
+        if one.kind == "text" and (problem := _too_many_levels(one, len(columns), reading)):
+            encoded.problems.append(problem)
             continue
-        if one.words:
-            words.append(f"{name}: {one.words}")
-        if np.ptp(known) or reading.every_column:
-            parts.append(np.where(one.missing, known.mean(), one.values))
-            features.append(Feature(name, name, unit="day" if one.kind == "date" else ""))
-        if one.missing.any():
-            parts.append(one.missing)
-            features.append(Feature(f"{name}[{NO_VALUE}]", name, NO_VALUE, "known"))
-            words.append(
-                f"{name}: {int(one.missing.sum()):,} missing cells have the mean of the others, "
-                f"{known.mean():.6g}, and 1 in {name}[{NO_VALUE}]"
-            )
+        encoded.add(_levels(one) if one.kind == "text" else _numbers(one, reading.every_column))
     if constant:
-        words.append(f"left out, for they are constant: {', '.join(constant)}")
-    rows = len(next(iter(columns.values())).values) if columns else 0
-    x = np.column_stack([*parts]).astype(float) if parts else np.zeros((rows, 0))
-    return x, tuple(features), words, problems
+        encoded.words.append(f"left out, for they are constant: {', '.join(constant)}")
+    return encoded
+
+
+def _too_many_levels(one: CellColumn, num_columns: int, reading: Reading) -> str:
+    """Return what is wrong with a text of too many levels, and the way out; else nothing."""
+    name = one.name
+    # Texts that nearly every row has for itself are names, unless they were asked for as levels.
+    most = max(limits.LINES_SHOWN, math.isqrt(len(one.values)))
+    if name in reading.categorical:
+        most = limits.MAX_DENSE_DIMENSION
+    if len(one.levels) <= most:
+        return ""
+    as_groups = f"take them as groups by --group {name}, or "
+    if len(one.levels) + num_columns > limits.MAX_DENSE_DIMENSION or reading.group:
+        as_groups = ""
+    return (
+        f"has {len(one.levels):,} different texts in the column {name!r}, such as "
+        f"{', '.join(map(repr, one.levels[:2]))}, too many for levels: "
+        f"{as_groups}leave the column out by --drop {name}"
+    )
+
+
+def _levels(one: CellColumn) -> _Encoded:
+    """Return a text as features that are 1 for a level: one for each but the reference, the first;
+    a missing cell is a level of its own, the last.
+    """
+    name = one.name
+    levels = [*one.levels, *[NO_VALUE] * bool(one.missing.any())]
+    codes = np.where(one.missing, len(one.levels), one.values).astype(int)
+    sizes = np.bincount(codes, minlength=len(levels))
+    first, *others = [f"{n} ({c:,})" for n, c in zip(levels, sizes, strict=True)]
+    listed = ", ".join(others[: limits.LINES_SHOWN]) + ", …" * (len(others) > limits.LINES_SHOWN)
+    words = [f"{name}: levels {listed}; reference {first}"]
+    if one.words:
+        words.append(f"{name}: {one.words}")
+    return _Encoded(
+        [codes == i for i in range(1, len(levels))],
+        [Feature(f"{name}[{level}]", name, level, levels[0]) for level in levels[1:]],
+        words,
+        [],
+    )
+
+
+def _numbers(one: CellColumn, keeps_constant: bool) -> _Encoded:
+    """Return numbers or dates as a feature, and a feature that is 1 for a missing cell.
+
+    Missing numbers are the mean of the others, so that the second feature has their effect.
+    """
+    name, known = one.name, one.values[~one.missing]
+    encoded = _Encoded([], [], [], [])
+    if one.words:
+        encoded.words.append(f"{name}: {one.words}")
+    if np.ptp(known) or keeps_constant:
+        encoded.arrays.append(np.where(one.missing, known.mean(), one.values))
+        encoded.features.append(Feature(name, name, unit="day" if one.kind == "date" else ""))
+    if one.missing.any():
+        encoded.arrays.append(one.missing)
+        encoded.features.append(Feature(f"{name}[{NO_VALUE}]", name, NO_VALUE, "known"))
+        encoded.words.append(
+            f"{name}: {int(one.missing.sum()):,} missing cells have the mean of the others, "
+            f"{known.mean():.6g}, and 1 in {name}[{NO_VALUE}]"
+        )
+    return encoded
+
+
+def _groups(name: str, one: CellColumn | None) -> tuple[Groups | None, list[str], list[str]]:
+    """Return the groups of a column, what was done, and what is wrong; a missing cell is a group of
+    its own.
+    """
+    if one is None:
+        return None, [], []
+    texts = one.texts()
+    texts[texts == ""] = NO_VALUE
+    levels, numbers = np.unique(texts, return_inverse=True)
+    groups = Groups(name, numbers.reshape(-1), tuple(levels.tolist()))
+    wrong = []
+    if len(levels) < 2:
+        wrong = [f"must have two groups or more in {name!r}; it has one"]
+    return groups, [f"{name}: {len(levels):,} groups"], wrong
 
 
 def _exposure(name: str, one: CellColumn | None) -> tuple[Exposure | None, list[str]]:
