@@ -207,25 +207,15 @@ class CheckpointWriter:
         if not outcome.done:
             starts = archive.entries(archive.POSITION, state.position)
             archive.write(self._folder / STARTS_FILE, HOLDS_STARTS, {}, starts)
-        first, last = self._kept.number(self._saved), self._kept.number(outcome.done)
-        # Only draws since the last checkpoint are written: each is written once, in a file of its
-        # own.
-        pieces = self._pieces
-        if last > first and jax.tree.leaves(outcome.draws):
-            new_draws = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
-            archive.write(
-                self._folder / PIECE_FILE.format(pieces),
-                HOLDS_NEW_DRAWS,
-                {},
-                archive.entries(DRAWS_PREFIX, new_draws),
-            )
-            pieces += 1
+        pieces = self._pieces + self._write_new_draws(outcome)
         # Times add up over all parts of the run, as one that never stopped would show.
-        before = (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
+        compiling, running = (
+            (0.0, 0.0) if self._earlier is None else self._earlier.counts["seconds"]
+        )
         counts = {
             "done": int(outcome.done),
             "pieces": pieces,
-            "seconds": (before[0] + self.compiled - self._began, before[1] + now - self.compiled),
+            "seconds": (compiling + self.compiled - self._began, running + now - self.compiled),
         }
         monitor = outcome.monitor
         counted = np.asarray(outcome.spent), monitor.alive, monitor.diverged_at
@@ -236,6 +226,22 @@ class CheckpointWriter:
         # Last, and in one move: until it is there the checkpoint before it stands.
         archive.write(self._folder / RUN_FILE, HOLDS_RUN, about, arrays)
         self._pieces, self._saved = pieces, outcome.done
+
+    def _write_new_draws(self, outcome: Outcome) -> int:
+        """Write the draws since the last checkpoint to a file of their own; return how many files
+        that makes, 0 if there are no such draws.
+        """
+        first, last = self._kept.number(self._saved), self._kept.number(outcome.done)
+        if last <= first or not jax.tree.leaves(outcome.draws):
+            return 0
+        new_draws = jax.tree.map(lambda x: x[:, first:last], outcome.draws)
+        archive.write(
+            self._folder / PIECE_FILE.format(self._pieces),
+            HOLDS_NEW_DRAWS,
+            {},
+            archive.entries(DRAWS_PREFIX, new_draws),
+        )
+        return 1
 
 
 def restore(earlier: Earlier, outcome: Outcome, layout: ProgramLayout) -> None:

@@ -106,7 +106,7 @@ class DivergenceMonitor:
             steps: steps to make.
         """
         before = self.alive
-        # Chains that were lost before are put back after the call: the program moves all of them.
+        # The program moves all chains: those that diverged before are put back after the call.
         resting = None if before.all() else pytrees.copy(state)
         make = functools.partial(advance, done, steps)
         call = make(state, before)
@@ -114,20 +114,23 @@ class DivergenceMonitor:
         if resting is not None:
             call = _with_chains(~before, _at_rest(keep, resting, call), call, self._shared_memory)
         if lost.any():
-            # From the last copy to this call without looking, then once more with a look at each
-            # step.
-            again, since = self._replay_from
-            again = pytrees.copy(again)
-            if since < done:
-                again = advance(since, done - since, again, before).state
-            replayed = make(again, before, guarded=True)
+            replayed = make(self._state_after(advance, done), before, guarded=True)
             # A replay may round differently and keep a chain finite a little longer: then to the
             # call's end.
             fell = on_host(replayed.health.diverged_at)
             self.diverged_at[lost] = np.where(fell < 0, on_host(call.state.step), fell)[lost]
+            # The others keep the results of the unguarded call: a replay may have other bits.
             call = _with_chains(lost, replayed, call, self._shared_memory)
             self.alive = before & ~lost
         return call
+
+    def _state_after(self, advance: Callable[..., Call], done: int) -> KernelState:
+        """Return the states after `done` steps of the run, made again from the last copy."""
+        kept, since = self._replay_from
+        # A call takes the memory of its state, and the copy may be needed again.
+        state = pytrees.copy(kept)
+        # Without a check of each step, as the first time.
+        return advance(since, done - since, state, self.alive).state if since < done else state
 
     def warn(self, kernel: Kernel, state: KernelState, data: Data) -> None:
         """Warn of diverged chains, with what may be the cause.

@@ -144,21 +144,13 @@ def choose_layout(
     # One batch of all chains is fetched once.
     if layout.shared_minibatch:
         row_bytes //= num_chains
+    gather_ahead = 0 < row_bytes <= memory
     cost = kernel.evaluations(data)
     work = cost.per_step * pytrees.size(state.position)
-    # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
-    steps = min(memory // max(step_bytes, 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
-    # A run of fewer steps shares the program of longer ones if the randomness it does not need
-    # costs little; on an accelerator its one block is a loop of known length.
-    is_dear = steps * step_bytes > limits.SMALL_BYTES
-    # A shorter run has a program of its own, whose block is no longer than it.
-    if layout.accelerator or num_steps < 32 or is_dear:
-        steps = min(steps, num_steps)
-    gather_ahead = 0 < row_bytes <= memory
-    if gather_ahead:
-        most = memory if layout.accelerator else min(memory, limits.SMALL_BYTES)
-        steps = min(steps, most // row_bytes)
-    steps = int(max(1, steps))
+    block_size = _block_size(
+        step_bytes, row_bytes if gather_ahead else 0, work, num_steps, memory, layout.accelerator
+    )
+
     # The work of all chains: the batches of a run round alike only if they are compiled alike. Of
     # steps that count their evaluations the mean is known, if it was measured.
     all_work = work // num_chains * (total_chains or num_chains)
@@ -166,13 +158,43 @@ def choose_layout(
     is_small = (
         all_work <= SMALL_STEP_NUMBERS or all_work * (all_steps or num_steps) <= SHORT_RUN_NUMBERS
     )
+
+    # What one call sums up: evaluations that are counted, in 32 bits; and moments, in float32.
     most_steps = max(1, limits.INT32_MAX // cost.per_step) if cost.counted else None
     if layout.moments is not None:
         most_steps = min(MOST_SUMMED_STEPS, most_steps or MOST_SUMMED_STEPS)
     layout = layout._replace(
-        block_size=steps,
+        block_size=block_size,
         gather_ahead=gather_ahead,
         small=not layout.accelerator and is_small,
         most_steps=most_steps,
     )
-    return layout, steps * (step_bytes + gather_ahead * row_bytes)
+    return layout, block_size * (step_bytes + gather_ahead * row_bytes)
+
+
+def _block_size(
+    step_bytes: int, row_bytes: int, work: int, num_steps: int, memory: int, accelerator: bool
+) -> int:
+    """Return the steps of a block, at least 1.
+
+    Args:
+        step_bytes: the randomness of a step of all chains, in bytes.
+        row_bytes: the rows of a step that are gathered ahead, in bytes; 0 for none.
+        work: numbers that the gradients of a step touch.
+        num_steps: steps for which a program is made.
+        memory: bytes of randomness and rows that a block may hold.
+        accelerator: whether it runs on a GPU or TPU.
+    """
+    # Bounded by memory, by the time until an interrupt is seen, and by the length of a loop.
+    steps = min(memory // max(step_bytes, 1), WORK_PER_BLOCK // work, MOST_STEPS_PER_BLOCK)
+    # A run of fewer steps shares the program of longer ones if the randomness it does not need
+    # costs little; on an accelerator its one block is a loop of known length.
+    is_dear = steps * step_bytes > limits.SMALL_BYTES
+    # A shorter run has a program of its own, whose block is no longer than it.
+    if accelerator or num_steps < 32 or is_dear:
+        steps = min(steps, num_steps)
+    # On a CPU the rows of a block stay in its cache.
+    if row_bytes:
+        most = memory if accelerator else min(memory, limits.SMALL_BYTES)
+        steps = min(steps, most // row_bytes)
+    return int(max(1, steps))

@@ -26,6 +26,13 @@ def make_steps(
 ) -> float:
     """Compile, make the steps, fill the outcome; return when it was compiled, in seconds.
 
+    Args:
+        planned: the plan of the run.
+        outcome: an outcome of no steps, or that of a checkpoint; filled.
+        seconds: a bound on the time from here on; 0 for a run that resumes after its own bound;
+            None for no bound.
+        show_progress: whether a bar is shown.
+
     Raises:
         ValueError: time was up before a draw could be kept.
     """
@@ -35,18 +42,7 @@ def make_steps(
     if outcome.done == num_steps or outcome.all_lost or is_over:
         return time.perf_counter()
     with Interrupts() as interrupts:
-        alive, layout = outcome.monitor.alive, planned.layout
-        # An accelerator has a program for whole blocks; the last call, which may be shorter,
-        # another. Both are compiled now, so that run_seconds hold none of it.
-        one_call = layout.keep is None or kept.due(num_steps) <= layout.num_slots
-        is_whole_blocks = num_steps % layout.block_size == 0
-        has_rest = not (one_call and is_whole_blocks and planned.windows is None)
-        kinds = [True, False] if layout.accelerator and has_rest else [layout.accelerator]
-        for counted in kinds:
-            # No step: this compiles, what a thread has not compiled by now.
-            planned.ahead.wait("steps")
-            call = planned.advance(outcome.done, 0, outcome.state, alive, counted=counted)
-            outcome.state = jax.block_until_ready(call).state
+        _compile(planned, outcome)
         compiled = time.perf_counter()
         if writer is not None:
             writer.compiled = compiled
@@ -67,6 +63,25 @@ def make_steps(
             f"a draw; got {seconds}, in which {outcome.done} were made"
         )
     return compiled
+
+
+def _compile(planned: RunPlan, outcome: Outcome) -> None:
+    """Compile all programs of a run, by calls of no steps, so that `run_seconds` hold none of it.
+
+    An accelerator has a program for whole blocks; the last call, which may be shorter, another.
+    """
+    num_steps, layout = planned.terms.num_steps, planned.layout
+    one_call = layout.keep is None or planned.kept.due(num_steps) <= layout.num_slots
+    is_whole_blocks = num_steps % layout.block_size == 0
+    has_rest = not (one_call and is_whole_blocks and planned.windows is None)
+    for counted in [True, False] if layout.accelerator and has_rest else [layout.accelerator]:
+        # What a thread has compiled by now is found.
+        planned.ahead.wait("steps")
+        call = planned.advance(
+            outcome.done, 0, outcome.state, outcome.monitor.alive, counted=counted
+        )
+        # The call takes the memory of its state.
+        outcome.state = jax.block_until_ready(call).state
 
 
 def run(
