@@ -210,76 +210,87 @@ def _ess(chains: np.ndarray) -> np.ndarray:
     Args:
         chains: draws, shape (k, chain, draw).
     """
-    num_draws, count = chains.shape[2], chains.shape[1] * chains.shape[2]
+    num_draws, total = chains.shape[2], chains.shape[1] * chains.shape[2]
     means = chains.mean(2)
-    off = chains - means[..., None]
+    centred = chains - means[..., None]
     between = means.var(1, ddof=1)
-    # Most sequences end after a few lags; the others are looked at again with all of them.
+    # Most sequences end after a few lags; for the others all lags are computed.
     time, has_ended = np.full(len(chains), np.nan), np.zeros(len(chains), bool)
     if num_draws > 4 * SHORT_LAGS:
-        time, has_ended = _time(_first_lags(off), between, num_draws)
+        short = _first_autocovariances(centred)
+        time, has_ended = _autocorrelation_time(short, between, num_draws)
     if not has_ended.all():
         rest = ~has_ended
-        time[rest] = _time(_all_lags(off[rest]), between[rest], num_draws)[0]
-    effective = count / np.maximum(time, 1 / np.log10(count))
+        complete = _all_autocovariances(centred[rest])
+        time[rest] = _autocorrelation_time(complete, between[rest], num_draws)[0]
+    # At most n log₁₀ n draws, however negative autocorrelations are, as ArviZ bounds it.
+    effective = total / np.maximum(time, 1 / np.log10(total))
+    # Draws that are constant, to a few times the rounding of float64, count as independent.
     low, high = chains.min((1, 2)), chains.max((1, 2))
-    # A few times the rounding of float64.
     least = 1e-15 * np.maximum(-low, high)
-    return np.where(high - low <= least, count, effective)
+    return np.where(high - low <= least, total, effective)
 
 
-def _all_lags(off: np.ndarray) -> np.ndarray:
-    """Return autocovariances at all lags, means over chains of draws (k, chain, draw) less their
-    means, shape (k, draw).
+def _all_autocovariances(centred: np.ndarray) -> np.ndarray:
+    """Return autocovariances at all lags, means over chains, shape (k, draw).
+
+    Args:
+        centred: draws less the mean of their chain, shape (k, chain, draw).
     """
-    fft, num_draws = fourier(), off.shape[2]
+    fft, num_draws = fourier(), centred.shape[2]
     length = fft.next_fast_len(2 * num_draws, real=True)
-    transform = fft.rfft(off, length, axis=2)
+    transform = fft.rfft(centred, length, axis=2)
     power = (transform.real**2 + transform.imag**2).mean(1)
     return fft.irfft(power, length, axis=1)[:, :num_draws] / num_draws
 
 
-def _first_lags(off: np.ndarray) -> np.ndarray:
-    """Return the first `SHORT_LAGS` of them, shape (k, lag)."""
-    size, num_chains, num_draws = off.shape
+def _first_autocovariances(centred: np.ndarray) -> np.ndarray:
+    """Return the first `SHORT_LAGS` of `_all_autocovariances`, shape (k, lag)."""
+    size, num_chains, num_draws = centred.shape
     lags = np.arange(SHORT_LAGS)
     # Pieces as long as the lags, of zeros at the end of a chain: a product of a draw and a later
     # one is among those of a piece with itself and with the next one.
     num_pieces = -(-num_draws // SHORT_LAGS) + 1
     padded = np.zeros((size, num_chains, num_pieces * SHORT_LAGS))
-    padded[..., :num_draws] = off
+    padded[..., :num_draws] = centred
     pieces = padded.reshape(size, num_chains * num_pieces, SHORT_LAGS)
     across = pieces.swapaxes(1, 2)
     products = np.concatenate([across @ pieces, across[..., :-1] @ pieces[:, 1:]], axis=2)
+    # Entry (i, j) sums the products of draw i of each piece and the draw j − i later: a lag is a
+    # diagonal.
     return products[:, lags, lags + lags[:, None]].sum(2) / (num_chains * num_draws)
 
 
-def _time(lags: np.ndarray, between: np.ndarray, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps that one effective draw takes, and whether the sequence ends within the
-    lags, shape (k,) both.
+def _autocorrelation_time(
+    autocovariances: np.ndarray, between: np.ndarray, num_draws: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the integrated autocorrelation time, the steps that one effective draw takes; and
+    whether the sequence ends within the lags; shape (k,) both.
 
     Autocorrelations are summed in pairs of lags while a pair is positive, none taken larger than
     the one before; of the pair that ends it the first counts, if that is positive.
 
     Args:
-        lags: autocovariances at the first lags, shape (k, lag).
+        autocovariances: at the first lags, shape (k, lag).
         between: the variance of chains' means, shape (k,).
         num_draws: the number of draws of a chain.
     """
-    # Around each chain's own mean, and what the means differ by.
-    inside = lags[:, :1] * num_draws / (num_draws - 1)
-    related = 1 - (inside - lags) / (lags[:, :1] + between[:, None])
-    related[:, 0] = 1
+    # Autocovariances are about each chain's own mean; what the means differ by adds to all of them.
+    within = autocovariances[:, :1] * num_draws / (num_draws - 1)
+    variance = autocovariances[:, :1] + between[:, None]
+    autocorrelation = 1 - (within - autocovariances) / variance
+    autocorrelation[:, 0] = 1
 
     most_pairs = max(1, (num_draws - 1) // 2)
-    num_pairs = min(most_pairs, lags.shape[1] // 2)
-    even, odd = related[:, : 2 * num_pairs : 2], related[:, 1 : 2 * num_pairs : 2]
+    num_pairs = min(most_pairs, autocovariances.shape[1] // 2)
+    even = autocorrelation[:, : 2 * num_pairs : 2]
+    odd = autocorrelation[:, 1 : 2 * num_pairs : 2]
     pairs, number = even + odd, np.arange(num_pairs)
     # The first that is not positive, or the last of all.
     ends = (pairs <= 0) | (number == most_pairs - 1)
     end = np.argmax(ends, axis=1)[:, None]
-    least = np.minimum.accumulate(pairs, axis=1)
+    monotone = np.minimum.accumulate(pairs, axis=1)
     at_end = np.where((even > 0) | (pairs >= 0), even, 0)
-    time = 2 * np.sum(np.where(number < end, least, 0), axis=1) - 1
+    time = 2 * np.sum(np.where(number < end, monotone, 0), axis=1) - 1
     time += np.take_along_axis(at_end, end, 1)[:, 0]
     return time, ends.any(1)

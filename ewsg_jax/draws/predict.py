@@ -28,9 +28,11 @@ def predict(
     keep_draws: bool = False,
     chunk_size: int | None = None,
 ) -> PyTree:
-    """Return what `Samples.predict` does, of all draws: a pytree with leading axes (chain, draw).
+    """Return what `Samples.predict` does, of all draws.
 
-    Draws with a number that is not finite count like the others, so they show in the result.
+    Arguments, errors and what is returned are those of `Samples.predict`; `draws` is a pytree of
+    arrays with leading axes (chain, draw). Draws with a number that is not finite count like the
+    others, so they show in the result.
     """
     checks.boolean("log", log)
     if checks.boolean("keep_draws", keep_draws) and log:
@@ -90,7 +92,18 @@ def prepare(
     reduce: str,
     chunk_size: int | None,
 ) -> Prediction:
-    """Check the arguments of `predict` and choose the size of a chunk."""
+    """Check the arguments of `predict` and choose the size of a chunk.
+
+    Args:
+        draws: a pytree of arrays with leading axes (chain, draw).
+        function: `function(position, inputs) -> pytree of arrays`, for one draw.
+        inputs: its second argument, whose shapes and dtypes later inputs must have.
+        reduce: "none", "mean" or "log".
+        chunk_size: draws evaluated at once. Default: as many as hold 64 MiB.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type or value, or the function fails.
+    """
     lengths = _lengths(draws)
     checks.held("draws", draws)
     # On the host: only a chunk of draws is on the device at a time.
@@ -116,35 +129,39 @@ def prepare(
 
 
 def run(program: Prediction, inputs: PyTree) -> PyTree:
-    """Return the outputs at all draws or their mean, as NumPy arrays."""
+    """Return the outputs at all draws or their mean, as NumPy arrays.
+
+    Args:
+        program: what `prepare` returned.
+        inputs: inputs of the shapes and dtypes that it was prepared for.
+
+    Returns:
+        A pytree like the function's outputs: with the leading axes (chain, draw) for "none", else
+        the mean, or the log of the mean of exponentials, in the outputs' dtypes.
+    """
     draws, lengths, function, output, reduce, size = program
     inputs = jax.tree.map(jnp.asarray, numeric.native(inputs))
     num_draws = math.prod(lengths)
     if reduce == "none":
         total = jax.tree.map(lambda x: np.empty((num_draws, *x.shape), x.dtype), output)
     else:
-        total = jax.tree.map(
-            lambda x: np.full(x.shape, -np.inf if reduce == "log" else 0.0), output
-        )
+        empty_sum = -np.inf if reduce == "log" else 0.0
+        total = jax.tree.map(lambda x: np.full(x.shape, empty_sum), output)
+    add = np.logaddexp if reduce == "log" else np.add
     for first in range(0, num_draws, size):
         # The last chunk is filled up with the last draw: one program serves all chunks.
-        chain, draw = np.unravel_index(
-            np.minimum(np.arange(first, first + size), num_draws - 1), lengths
-        )
+        numbers = np.minimum(np.arange(first, first + size), num_draws - 1)
+        chain, draw = np.unravel_index(numbers, lengths)
         positions = jax.tree.map(lambda x, c=chain, d=draw: x[c, d], draws)
         count = min(size, num_draws - first)
         result = outputs_at(function, reduce, positions, inputs, jnp.int32(count))
         if reduce == "none":
-            jax.tree.map(
-                lambda to, x, f=first, n=count: _write(to, f, np.asarray(x)[:n]), total, result
-            )
+            write = functools.partial(_write, first=first, count=count)
+            jax.tree.map(write, total, result)
+            continue
         # In float64 on the host, so that a mean over many draws is not lost in rounding.
-        else:
-            add = np.logaddexp if reduce == "log" else np.add
-            with np.errstate(invalid="ignore"):  # NaN and infinity pass through
-                total = jax.tree.map(
-                    lambda t, x, add=add: add(t, np.asarray(x, np.float64)), total, result
-                )
+        with np.errstate(invalid="ignore"):  # NaN and infinity pass through
+            total = jax.tree.map(lambda t, x: add(t, np.asarray(x, np.float64)), total, result)
     if reduce == "none":
         return jax.tree.map(lambda x: x.reshape(*lengths, *x.shape[1:]), total)
 
@@ -156,8 +173,9 @@ def run(program: Prediction, inputs: PyTree) -> PyTree:
     return jax.tree.map(mean, total, output)
 
 
-def _write(array: np.ndarray, first: int, values: np.ndarray) -> None:
-    array[first : first + len(values)] = values
+def _write(array: np.ndarray, values: Array, first: int, count: int) -> None:
+    """Write the first `count` values to the places from `first` on."""
+    array[first : first + count] = np.asarray(values)[:count]
 
 
 def _lengths(draws: PyTree) -> tuple[int, int]:
