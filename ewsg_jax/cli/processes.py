@@ -140,8 +140,8 @@ def _wait(processes: list[subprocess.Popen]) -> dict[int, int]:
             status = process.poll()
             if status is not None and number not in ended:
                 ended[number] = status
-                # The others would wait for a lost one until JAX notices.
-                # The other processes have so many seconds to end after the first one has.
+                # The others have 20 seconds to end after the first one has. If it was lost, by a
+                # signal, they have none: they would wait for it until JAX notices.
                 limit = min(limit, time.monotonic() + (20.0 if status >= 0 else 0))
         time.sleep(0.05)
     return ended

@@ -152,18 +152,38 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def init(self, key: Key, position: P, data: Data) -> KernelState[P]:
-        """Return the first state of a chain."""
+        """Return the first state of a chain.
+
+        Args:
+            key: a typed PRNG key, consumed.
+            position: the start, a pytree of floating-point arrays, all finite.
+            data: a pytree of arrays that share their leading axis n.
+
+        Raises:
+            TypeError, ValueError: an argument has the wrong type or value.
+        """
 
     @abc.abstractmethod
     def draw(self, key: Key, state: KernelState[P], data: Data) -> Randomness:
-        """Return everything random in a step, from shapes and the step number alone."""
+        """Return everything random in a step, from shapes and the step number alone.
+
+        Args:
+            key: a typed PRNG key, consumed.
+            state: the state before the step; of its values only `step` and `order` may be read,
+                because the randomness of many steps is drawn ahead.
+            data: the data, for their shapes.
+        """
 
     @abc.abstractmethod
     def transition(
         self, randomness: Randomness, state: KernelState[P], data: Data
     ) -> tuple[KernelState[P], Info]:
-        """Return the next state and what the step reports, a deterministic function of the
-        randomness that `draw` or `fetch` returned.
+        """Return the next state and what the step reports, a deterministic function.
+
+        Args:
+            randomness: what `draw` returned, or `fetch`, which adds the rows.
+            state: the state before the step.
+            data: the data, for rows that `randomness` has not.
         """
 
     if TYPE_CHECKING:  # a method of one kernel, a field of another
@@ -175,11 +195,15 @@ class Kernel(Part, abc.ABC, Generic[P]):
 
     @abc.abstractmethod
     def evaluations(self, data: Data) -> Evaluations:
-        """Return how many ∇Vᵢ are evaluated, per step and by `init`."""
+        """Return how many ∇Vᵢ are evaluated, per step and by `init`, for data of these shapes."""
 
     @abc.abstractmethod
     def check(self, position: P, data: Data) -> None:
-        """Raise what is wrong with a position and data, by type, shape and dtype."""
+        """Raise what is wrong with a position and data, by type, shape and dtype.
+
+        Raises:
+            TypeError, ValueError: the kernel does not take them.
+        """
 
     def viewed(self, data: Data) -> Data:
         """Return the data as steps see them, which is another view if a batch stands for all."""
@@ -196,6 +220,9 @@ class Kernel(Part, abc.ABC, Generic[P]):
             key: a typed PRNG key, consumed.
             state: what `init` or the last step returned.
             data: a pytree of arrays that share their leading axis n.
+
+        Returns:
+            The next state, and what the step reports.
 
         Raises:
             TypeError, ValueError: the key is not a PRNG key, the state is not one of this kernel,

@@ -28,13 +28,17 @@ class BatchWindows(Windows):
         super().__init__()
         self._loader, self._check_data, self._end = loader, check_data, end
         loader.skip(first_step)
-        # The step that the next batch is for.
+        # The step of the first batch that is in no window yet.
         self._next = first_step
+        # The last window, its batches, and the step that the first of them is for.
         self._window: Given | None = None
         self._batches: list[Data] = []
         self._first = 0
+        # A batch of another size, which was read but begins the next window.
         self._left_over: Data | None = None
+        # What is wrong with the batch of the step `_next`, raised when that step is made.
         self._error: Exception | None = None
+        # Batches of a window.
         batch_bytes = max(1, pytrees.num_bytes(loader.first))
         most = min(MOST_STEPS_PER_BLOCK, limits.SMALL_BYTES // batch_bytes, end - first_step)
         self._most = max(1, most)

@@ -68,7 +68,8 @@ class Samples(Generic[P]):
         keeps_positions: whether the draws are positions.
         common_start: whether all chains started at one point, which makes R-hat too small.
         shared_minibatch: whether all chains had one batch a step, so that they are not independent.
-        interrupted: whether an interrupt ended the run early, or the checks at its end.
+        interrupted: whether an interrupt, or a step that failed, ended the run early; or whether an
+            interrupt ended the checks at its end.
         compile_seconds: time to trace and compile, in seconds.
         run_seconds: time to sample, in seconds.
         findings: why the plan of the kernel is not trusted, if `ewsg_jax.plan` made it and doubts

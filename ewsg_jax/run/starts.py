@@ -81,7 +81,9 @@ def first_states(request: Request, is_restored: bool = False) -> FirstStates:
         is_restored: whether its state is that of a checkpoint.
 
     Raises:
-        TypeError, ValueError: there are both or neither, or one of them is not what it must be.
+        TypeError, ValueError: a position and a state are given, or neither; the position is no
+            pytree of floating-point arrays; the state is not one of this kernel on such data; or
+            memory of the estimator does not fit.
     """
     kernel, data, position, state = request.kernel, request.data, request.position, request.state
     num_chains, stacked = request.num_chains, bool(request.stacked)

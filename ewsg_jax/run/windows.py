@@ -136,8 +136,11 @@ class StreamWindows(Windows):
         self._words = order.words_of(jax.random.fold_in(keys_of(key, 1).begin, 2))
         self._steps, self._x64 = steps_of(kernel, stream), bool(jax.config.read("jax_enable_x64"))
         self._pool = ThreadPoolExecutor(1, "ewsg_jax-windows")
+        # The number of the window that the thread reads, and what it will return.
         self._ahead: tuple[int, Future[tuple[Data, Room | None]]] | None = None
+        # The number of the window that steps take rows from, the window, and its memory.
         self._here: tuple[int, Window, Room | None] | None = None
+        # The memory of the window before, for the next one.
         self._room: Room | None = None
 
     def at(self, step: int) -> Window:

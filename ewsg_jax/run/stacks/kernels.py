@@ -127,7 +127,9 @@ class Stack(Kernel[P]):
     def transition(
         self, randomness: Randomness, state: KernelState[P], data: Data
     ) -> tuple[KernelState[P], Info]:
+        """Return the members' next states; one that is not finite keeps its last state."""
         members, axes = self._members(state)
+        # What a step reports without being run is the same for all members, and has no axis.
         known: dict[str, Any] = {}
 
         def one(
@@ -135,7 +137,6 @@ class Stack(Kernel[P]):
         ) -> tuple[KernelState, dict[str, Array]]:
             moved, info = kernel.transition(randomness, state, data)
             infos = info._asdict() | {"is_finite": pytrees.is_finite(moved.dynamics)}
-            # What is known without running the step stays so.
             known.update({name: x for name, x in infos.items() if not isinstance(x, jax.Array)})
             return moved, {name: x for name, x in infos.items() if isinstance(x, jax.Array)}
 
@@ -153,8 +154,8 @@ class Stack(Kernel[P]):
             (inner.position, inner._replace(position=(), step=())),
             (before.position, before.rest),
         )
+        # All members are at one step, which has no axis.
         after_step = StackState(
-            # All members are at one step, which has no axis.
             position,
             inner.step,
             rest,

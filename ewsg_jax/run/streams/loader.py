@@ -156,11 +156,17 @@ class Loader:
 
 
 class _Repeats:
-    """Whether batches are all the same one, or each epoch's the same ones in one order."""
+    """Whether batches are all the same one, or each epoch's the same ones in one order.
+
+    Batches are compared by checksums, until it is known.
+    """
 
     def __init__(self, num_rows: int) -> None:
+        # N; rows of all batches so far; the checksum of the first batch.
         self._num_rows, self._rows, self._first = num_rows, 0, 0
+        # Whether all batches so far are the first one, and whether epochs are still compared.
         self._are_equal, self._is_watched = True, True
+        # The checksums of this epoch and of the one before, and how many batches this one has.
         self._epoch, self._last_epoch, self._num_in_epoch = 0, None, 0
 
     def add(self, batch: Data) -> None:

@@ -71,7 +71,7 @@ class Stream(RowSource):
         self._reading = threading.Lock()
         self._kinds: PyTree = None
         self.error: Exception | None = None
-        # What they are is told here, not in the middle of a run.
+        # Rows that are no data are refused here, not in the middle of a run.
         few = self.read(0, min(2, self.num_rows))
         checks.data(few)
         self._kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), few)
@@ -202,8 +202,7 @@ class Stream(RowSource):
             f"{self.num_rows} rows of {rows} in {self.num_windows} windows of {self.window} in "
             f"{self.pieces}"
         )
-        # All rows would take as long as a pass.
-        # All rows would take a pass to read.
+        # Of some rows, since all would take a pass to read.
         runs = [(int(row), 1) for row in np.linspace(0, self.num_rows - 1, min(16, self.num_rows))]
         return {
             "shapes": f"{kinds}, {self.passes} passes",
