@@ -126,8 +126,9 @@ class BatchWindows(Windows):
     def _of(self, step: int, batches: list[Data]) -> Given:
         """Return a window of batches, filled up to one length by copies that no step has."""
         size = _size(batches[0])
-        # One program serves all windows of batches of the first one's size.
-        count = self._most if size == self._loader.batch_size else 1
+        # One program serves all windows of the largest batches so far. Of smaller ones there are as
+        # many as were read before the first larger one.
+        count = self._most if size == self._loader.batch_size else len(batches)
         filled = [batches[i % len(batches)] for i in range(count)]
         rows = jax.device_put(jax.tree.map(lambda *x: np.concatenate(x), *filled))
         first = np.full(size * count, step, np.int32)

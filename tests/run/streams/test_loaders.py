@@ -121,6 +121,16 @@ def test_a_run_is_the_loop(x64, monkeypatch, most, drop_last, chains):
     assert samples.shared_minibatch == (chains > 1)
 
 
+def test_batches_may_grow(x64):
+    """Several of one size before the first larger one, as of a schedule of sizes: each has its own
+    step.
+    """
+    kernel, ends = kernel_of(19), [0, 2, 4, 7, 10, 14, 18, 19]
+    batches = [FEW[start:end] for start, end in itertools.pairwise(ends)]
+    samples = ewsg.sample(KEY, kernel, jnp.zeros(2), None, 7, batches=batches)
+    np.testing.assert_allclose(samples.draws, by_hand(kernel, batches, 7), rtol=1e-9)
+
+
 def test_a_budget_in_passes_and_other_records(x64):
     """Burn-in, thinning, moments and a function that is kept, as in any run."""
     kernel = kernel_of(19)
