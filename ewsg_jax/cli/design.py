@@ -395,10 +395,12 @@ def _groups(name: str, one: CellColumn | None) -> tuple[Groups | None, list[str]
     """Return the groups of a column, what was done, and what is wrong; a missing cell is a group of
     its own.
     """
+    # A column of missing cells alone was left out before.
     if one is None:
-        return None, [], []
+        return None, [], [f"must have two groups or more in {name!r}; every cell is missing"]
+    # Another array, since one of short names would cut this one off.
     texts = one.texts()
-    texts[texts == ""] = NO_VALUE
+    texts = np.where(texts == "", NO_VALUE, texts)
     levels, numbers = np.unique(texts, return_inverse=True)
     groups = Groups(name, numbers.reshape(-1), tuple(levels.tolist()))
     wrong = []

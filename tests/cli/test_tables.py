@@ -148,6 +148,20 @@ def test_missing_cells_by_their_policy(tmp_path):
     assert rows(tmp_path, "a,k,y\n9,none,0\n2,x,1\n", missing="drop").dataset.num_rows == 2
 
 
+def test_missing_groups_are_a_group_of_their_own(tmp_path):
+    """Also if the names of groups have fewer letters than that of the missing ones."""
+    text = "a,sex,y\n1,m,0\n2,f,1\n4,,1\n3,m,0\n7,,1\n"
+    found = rows(tmp_path, text, group="sex", missing="indicator")
+    assert found.groups.names == ("f", "m", "missing")
+    assert found.groups.numbers.tolist() == [1, 0, 2, 1, 2]
+
+
+def test_a_column_of_groups_that_is_empty_is_refused(tmp_path):
+    """Without groups it would be another model than the one that was asked for."""
+    found = rows(tmp_path, "a,g,y\n1,,0\n2,NA,1\n4,,1\n", group="g")
+    assert found.problems == ("must have two groups or more in 'g'; every cell is missing",)
+
+
 def test_columns_that_say_nothing_are_left_out_with_a_word(tmp_path):
     generator = np.random.default_rng(0)
     lines = ["row,who,income,empty,same,a,twice,kind,copy,y"]
