@@ -243,8 +243,8 @@ def _dates(known: Sequence[str]) -> dict[str, datetime.datetime] | None:
             return None
         ordered = [(y, b, a) if day_first else (y, a, b) for a, b, y in numbers]
         return {c: datetime.datetime(*of) for c, of in zip(known, ordered, strict=True)}
-    except ValueError:
-        return None
+    except (ValueError, OverflowError):
+        return None  # no day of the calendar, or none in UTC
 
 
 def _of_dates(

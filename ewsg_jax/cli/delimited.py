@@ -116,7 +116,8 @@ def _separator(path: Path, text: str) -> str:
 
     def fit(separator: str) -> tuple[float, int]:
         reader = _reader(text, separator)
-        header, *rows = itertools.islice(filter(any, reader), limits.LINES_SHOWN)
+        lines = [*itertools.islice(filter(any, reader), limits.LINES_SHOWN)]
+        header, *rows = lines or [[]]
         same = sum(len(row) == len(header) for row in rows)
         return (same / max(1, len(rows)) if len(header) > 1 else -1.0), len(header)
 

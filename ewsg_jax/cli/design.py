@@ -423,7 +423,11 @@ def _exposure(name: str, one: CellColumn | None) -> tuple[Exposure | None, list[
 
 
 def _constant(one: CellColumn) -> str:
-    return one.levels[0] if one.kind == "text" else f"{one.values[0]:.6g}"
+    """Return the one value of a column; it may be known only in rows that were left out."""
+    known = one.values[~one.missing]
+    if not len(known):
+        return NO_VALUE
+    return one.levels[0] if one.kind == "text" else f"{known[0]:.6g}"
 
 
 def _response(one: CellColumn) -> np.ndarray:

@@ -162,6 +162,19 @@ def test_a_column_of_groups_that_is_empty_is_refused(tmp_path):
     assert found.problems == ("must have two groups or more in 'g'; every cell is missing",)
 
 
+def test_a_column_that_is_known_in_rows_that_are_left_out_alone(tmp_path):
+    text = "a,t,b,y\n1,,,0\n2,,,1\n3,u,5,\n4,v,6,\n7,,,1\n"
+    found = rows(tmp_path, text, missing="indicator")
+    assert names(found) == ["a"]
+    assert "left out, for they are constant: t (missing), b (missing)" in found.words
+
+
+def test_dates_before_the_first_are_texts(tmp_path):
+    """In UTC the first is in the year 0, which Python has not."""
+    first = "0001-01-01T00:00:00+14:00"
+    assert cells.column("seen", [first, "2024-01-02T00:00:00+14:00"], None).kind == "text"
+
+
 def test_columns_that_say_nothing_are_left_out_with_a_word(tmp_path):
     generator = np.random.default_rng(0)
     lines = ["row,who,income,empty,same,a,twice,kind,copy,y"]
@@ -272,3 +285,9 @@ def test_a_response_s_class_of_reference(tmp_path):
     found = rows(tmp_path, SMALL, reference=("died=yes",))
     codes, classes = data_file.coded(found.y, 2, "", found.first)
     assert (codes.tolist(), classes) == ([1, 0, 1, 0, 0, 1, 0], ("yes", "no"))
+
+
+@pytest.mark.parametrize("text", [",,,\n,,,\n", '""\n'])
+def test_a_table_of_separators_alone_is_refused(tmp_path, text):
+    with pytest.raises(FileError, match="must have columns with commas"):
+        rows(tmp_path, text)
