@@ -83,7 +83,9 @@ def rows(data: str, reading: Reading, dropped_by: str = "--drop") -> FileRows:
         return _of_table(path, reading)
     for field in dataclasses.fields(Reading):
         name = field.name
-        if name not in ("drop", "intercept") and getattr(reading, name) != field.default:
+        # Of other files no column is left out by itself, whatever `every_column` says.
+        anyway = ("drop", "intercept", "every_column")
+        if name not in anyway and getattr(reading, name) != field.default:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is for .csv and .tsv files, whose columns have names; "
                 f"got {data!r}"

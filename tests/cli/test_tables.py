@@ -200,6 +200,12 @@ def test_columns_that_say_nothing_are_left_out_with_a_word(tmp_path):
     assert names(rows(tmp_path, text, every_column=True)) == ["a", "b"]
 
 
+def test_every_column_of_a_data_set_is_taken_as_it_is():
+    """As `check` asks of folders of older versions."""
+    found = data_file.rows("breast_cancer", Reading(every_column=True))
+    assert len(names(found)) == 30
+
+
 def test_ids_in_any_order(tmp_path):
     """Numbers that are dense, or called so; wide ones are what is measured."""
     generator = np.random.default_rng(0)
