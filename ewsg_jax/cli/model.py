@@ -8,7 +8,7 @@ import numpy as np
 
 import ewsg_jax as ewsg
 from ewsg_jax.base import checks, limits
-from ewsg_jax.cli.arguments import PlanArguments
+from ewsg_jax.cli.arguments import PlanArguments, Prior
 from ewsg_jax.cli.config import ConfigError
 from ewsg_jax.cli.counts import count_regression, overdispersion
 from ewsg_jax.cli.data_file import FileRows
@@ -220,8 +220,14 @@ def _set_priors(
     for i, feature in enumerate(file_rows.features):
         by_column.setdefault(feature.column, []).append(i)
     groups = f"sd of {file_rows.groups.name}" if file_rows.groups else None
-    # Those of a column first, so that one of its levels may have its own.
-    for name, prior in sorted(arguments.priors.items(), key=lambda item: item[0] in names):
+
+    def narrowness(item: tuple[str, Prior]) -> int:
+        """Return 0 for a column of levels, 1 for a feature, 2 for the weight of one class."""
+        place = names.get(item[0])
+        return 0 if place is None else 1 + (place[-1] is not ...)
+
+    # Wide ones first, so that a level, or a class, of a column may have its own.
+    for name, prior in sorted(arguments.priors.items(), key=narrowness):
         if name == groups:
             of_scale = prior.scale / units.scale
             continue
@@ -235,6 +241,11 @@ def _set_priors(
             raise ConfigError(f"plan.priors must name columns or weights; got {name!r}{hint}")
         for place in places:
             at = place[0]
+            if not factor[at]:
+                raise ConfigError(
+                    f"plan.priors must name columns that vary; {name!r} is constant, so that its "
+                    "scaled numbers are 0: leave the column out, or give --no-standardise"
+                )
             is_intercept = arguments.intercept and at == len(mean) - 1
             mean[place] = (prior.mean - units.shift * is_intercept) / factor[at]
             scale[place] = prior.scale / factor[at]

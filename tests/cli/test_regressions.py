@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from ewsg_jax.cli.config import from_toml
+from ewsg_jax.cli.config import ConfigError, from_toml
 from ewsg_jax.cli.counts import CountResidual, Counts, count_regression, overdispersion
 from ewsg_jax.cli.plan_data import arguments_of, text_of
 from ewsg_jax.cli.problem import prepare
@@ -76,6 +76,31 @@ def test_a_linear_model_has_the_closed_form_s_posterior(tmp_path):
     np.testing.assert_allclose(np.sqrt(np.diag(found_covariance)) / sd, 1, rtol=1e-3)
     # And what was asked for stands in a text that is read again.
     assert arguments_of(from_toml(text_of(arguments))["plan"]) == arguments
+
+
+def test_a_prior_of_a_constant_column_is_refused(tmp_path):
+    """Scaled it is 0, and no weight of it is that of a column in the units of the file."""
+    x = np.column_stack([np.arange(6.0), np.full(6, 2.0)])
+    np.savez(tmp_path / "rows.npz", x=x, y=np.arange(6.0) ** 2)
+    asked = {"data": str(tmp_path / "rows.npz"), "model": "linear"}
+    asked["priors"] = {"x[1]": {"scale": 1.0}}
+    with pytest.raises(ConfigError, match=r"must name columns that vary; 'x\[1\]' is constant"):
+        prepare(arguments_of(asked))
+    _, problem = prepare(arguments_of(asked | {"standardise": False}))
+    assert np.isfinite(problem.posterior.log_prior(problem.start))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_prior_of_one_class_is_not_that_of_all(tmp_path, order):
+    """Whichever of the two was written first."""
+    lines = ["x,y", *(f"{i % 7},{'abc'[i % 3]}" for i in range(30))]
+    priors = {"x[b]": {"scale": 0.01}, "x": {"scale": 5.0}}
+    priors = dict([*priors.items()][::order])
+    asked = {"standardise": False, "intercept": False, "priors": priors}
+    _, problem = regression(tmp_path, lines, model="softmax", **asked)
+    log_prior = problem.posterior.log_prior
+    precision = [-2 * float(log_prior(jnp.eye(3)[k : k + 1])) for k in range(3)]
+    np.testing.assert_allclose(precision, [0.04, 1e4, 0.04], rtol=1e-5)
 
 
 def test_one_prior_for_all_is_that_of_scaled_columns(tmp_path):
