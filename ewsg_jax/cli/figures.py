@@ -1,6 +1,7 @@
 """Figures of intervals as SVG, which stands in a page without another file."""
 
 import math
+import sys
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -80,8 +81,8 @@ def ticks(low: float, high: float, is_ratio: bool) -> list[tuple[float, str]]:
     if is_ratio:
         decades = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 1)
         steps = (1,) if high - low > math.log(1e3) else (1, 2, 5)
-        ratios = [step * 10.0**decade for decade in decades for step in steps]
-        places = [(math.log(ratio), f"{ratio:g}") for ratio in ratios]
+        ratios = [(step, decade) for decade in decades for step in steps]
+        places = [_ratio_tick(*ratio) for ratio in ratios]
         inside = [(at, text) for at, text in places if low <= at <= high]
         if len(inside) > 2:
             every = math.ceil(len(inside) / 9)
@@ -89,6 +90,14 @@ def ticks(low: float, high: float, is_ratio: bool) -> list[tuple[float, str]]:
         between = [value for value in _round(math.exp(low), math.exp(high)) if value > 0]
         return [(math.log(value), f"{value:.6g}") for value in between]
     return [(value, f"{value:.6g}") for value in _round(low, high)]
+
+
+def _ratio_tick(step: int, decade: int) -> tuple[float, str]:
+    """Return the logarithm of step · 10ᵈᵉᶜᵃᵈᵉ, and its text; the ratio may be no float."""
+    if abs(decade) > sys.float_info.max_10_exp - 2:
+        return math.log(step) + decade * math.log(10), f"{step}e{decade:+d}"
+    ratio = step * 10.0**decade
+    return math.log(ratio), f"{ratio:g}"
 
 
 def _round(low: float, high: float) -> list[float]:
