@@ -220,8 +220,9 @@ def _sampled(
     key: Key, plan: PlannedRun, problem: Regression, checkpoint: Path, progress: bool
 ) -> ewsg.Samples:
     options: dict[str, Any] = {"mesh": processes.mesh(), "progress": progress}
-    # A folder without it is of a run that was ended before its first checkpoint.
-    if (checkpoint / RUN_FILE).exists():
+    # A folder without it is of a run that was ended before its first checkpoint. The first process
+    # decides for all: it may just have removed what another job left.
+    if processes.as_the_first((checkpoint / RUN_FILE).exists()):
         try:
             return ewsg.resume(checkpoint, problem.train, kernel=plan.kernel, **options)
         except ValueError as error:

@@ -1,10 +1,14 @@
 """Mode, coordinates and numbers of steps against direct computations."""
 
+import types
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 
 import ewsg_jax as ewsg
+from ewsg_jax.cli import plan, processes
 from ewsg_jax.cli.config import Config, ConfigError, build, from_toml
 from ewsg_jax.cli.plan import execute, plans_of
 from ewsg_jax.cli.problem import of_config
@@ -115,3 +119,16 @@ def test_a_run_is_judged_in_the_metric_of_its_kernel(tmp_path):
     assert result.samples.position.shape[-1] == len(made.names)
     # h Cov(g)/2, with the curvature Σ ∇Vᵢ ∇Vᵢᵀ near the identity where the model is right.
     assert 0.2 < result.noise.median / (1e-3 / 2 * 455 / 5) < 5
+
+
+def test_the_first_process_says_whether_a_run_resumes(tmp_path, monkeypatch):
+    """Another process may still see a checkpoint of another job, which the first one removes."""
+    checkpoint = tmp_path / "checkpoints" / "run"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / plan.RUN_FILE).touch()
+    monkeypatch.setattr(processes, "as_the_first", lambda answer: False)
+    monkeypatch.setattr(ewsg, "sample", lambda *_, **options: "sampled")
+    of_run = dict.fromkeys(["num_steps", "num_chains", "burn_in", "thin", "shared_minibatch"], 1)
+    run: Any = types.SimpleNamespace(kernel=None, **of_run)
+    rows: Any = types.SimpleNamespace(start=None, train=None)
+    assert plan._sampled(jax.random.key(0), run, rows, checkpoint, False) == "sampled"
