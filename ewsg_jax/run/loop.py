@@ -107,9 +107,10 @@ def run(
     end = math.inf if limit is None else clock.now() + float(limit)
     while True:
         steps = _steps_of_call(planned, outcome.done, steps)
-        outcome.monitor.keep(outcome.state, outcome.done, planned.is_read_once)
-        began = clock.now()
         try:
+            # A copy of the state may not fit, too.
+            outcome.monitor.keep(outcome.state, outcome.done, planned.is_read_once)
+            began = clock.now()
             call = jax.block_until_ready(
                 outcome.monitor.call(
                     planned.advance, planned.layout.keep, outcome.state, outcome.done, steps

@@ -122,6 +122,24 @@ def test_a_run_that_fails_keeps_what_it_has_sampled(monkeypatch):
         run()
 
 
+def test_a_state_that_cannot_be_copied_loses_no_draws(monkeypatch):
+    """A copy of the state to replay from may not fit, of which the run ends with what it has."""
+    keep, calls = health.DivergenceMonitor.keep, []
+
+    def failing(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise MemoryError("no room for a copy")
+        keep(*arguments)
+
+    monkeypatch.setattr(health.DivergenceMonitor, "keep", failing)
+    with pytest.warns(RuntimeWarning, match=r"ended after \d+ steps .* no room for a copy"):
+        part = ewsg.sample(KEY, KERNEL, jnp.zeros(1), DATA, 300, randomness_memory=1)
+    assert part.interrupted
+    assert 0 < part.num_draws < 300
+    assert int(part.state.step[0]) == part.num_steps
+
+
 def test_data_are_looked_at_once(monkeypatch):
     looks = []
     find = checks._finite
