@@ -44,7 +44,7 @@ def warn_of_ignored_arrays(kernel: Kernel | Stack, start: Position, data: Data) 
     one: Any = kernel
     # All members have one model: the first one stands for them.
     if isinstance(kernel, Stack):
-        one, start = kernel.kernel, take_rows(start, 0)
+        one, start = kernel[0], take_rows(start, 0)
         rows = jax.tree.map(lambda x: x[:, 0], rows) if kernel.of_data else rows
     posterior, shapes = target_of(one), checks.shapes(start)
     if posterior is None:

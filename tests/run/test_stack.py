@@ -193,6 +193,22 @@ def by_rows(share):
     )
 
 
+def test_rows_that_no_batch_of_a_member_has_are_reported():
+    """The first member stands for all; its rows are numbered as those of the data."""
+    drawn = [jnp.arange(N) < 30, jnp.arange(N) >= 10]
+    kernels = [
+        ewsg.kernel(
+            ewsg.dynamics.langevin(0.01),
+            ewsg.gradients.uniform(
+                MODEL, batch_size=5, rows=ewsg.rows.by_probability(jnp.where(some, 1.0, 0.0))
+            ),
+        )
+        for some in drawn
+    ]
+    with pytest.warns(RuntimeWarning, match=r"are 0 for 10 of them.*\(row 30\)"):
+        run(ewsg.stack(kernels))
+
+
 @pytest.mark.usual_parameters("masses")
 @pytest.mark.parametrize(
     "kernels",
