@@ -406,7 +406,7 @@ class Samples(Generic[P]):
                 "log=True) gives those"
             )
         name = "log_likelihood"
-        dims = {name: ["row"]} | options.pop("dims", {})
+        dims = {name: ["row"]} | (options.pop("dims", None) or {})
         return self._in_arviz({name: {name: of_rows}}, dims=dims, **options)
 
     def _in_arviz(self, groups: dict[str, dict[str, np.ndarray]] | None, **options: Any) -> Any:

@@ -216,8 +216,8 @@ class StackedSamples(Generic[P]):
             ImportError: ArviZ is not installed.
         """
         draws, (dimension, labels) = self.whole.named(), self._labels
-        dims = {name: [dimension] for name in draws} | options.pop("dims", {})
-        coords = {dimension: labels} | options.pop("coords", {})
+        dims = {name: [dimension] for name in draws} | (options.pop("dims", None) or {})
+        coords = {dimension: labels} | (options.pop("coords", None) or {})
         coordinates = {}
         if len(self.values) != 1:
             coordinates = {name: (dimension, x) for name, x in self.values.items()}

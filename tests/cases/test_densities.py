@@ -149,7 +149,9 @@ def test_many_runs_are_handed_over_one_by_one():
     runs = ewsg.sample(KEY, kernels, jnp.zeros(1), y, 20, num_chains=2)
     with pytest.raises(TypeError, match=r"takes no data and no posterior: .* runs\[i\]\.to_arviz"):
         runs.to_arviz(posterior=model, data=y)
-    group = runs[1].to_arviz(posterior=model, data=y)["log_likelihood"]["log_likelihood"]
+    runs.to_arviz(dims=None, coords=None)  # as arviz.from_dict takes them
+    named = runs[1].to_arviz(posterior=model, data=y, dims=None, coords=None)
+    group = named["log_likelihood"]["log_likelihood"]
     expected = stats.norm(runs[1].position, 1).logpdf(y[:, 0])
     np.testing.assert_allclose(group.values, expected, rtol=1e-5)
 
