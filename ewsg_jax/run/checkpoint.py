@@ -170,7 +170,9 @@ class CheckpointWriter:
         self._due = self._began + self._every
 
     def look(self, outcome: Outcome) -> None:
-        """Write a checkpoint if one is due; a full disk is reported and does not end the run."""
+        """Write a checkpoint if one is due; a full disk, or a full memory, is reported and does not
+        end the run.
+        """
         if self._clock.now() < self._due:
             return
         self.save(outcome)
@@ -180,7 +182,7 @@ class CheckpointWriter:
         began = self._clock.now()
         try:
             self.write(outcome)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             warn(
                 f"the checkpoint after {outcome.done} steps could not be written, and the one "
                 f"after {self._saved} still stands: {checks.reason(error)}"

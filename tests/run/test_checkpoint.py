@@ -259,13 +259,16 @@ def test_time_that_is_left_is_the_runs(monkeypatch, tmp_path):
 
 
 @pytest.mark.full
-def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), MemoryError("No space left")]
+)
+def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_path, error):
     path = tmp_path / "run"
     stopped(monkeypatch, path, after=3)
     before = {file.name: file.read_bytes() for file in path.iterdir()}
 
     def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(archive, "write_whole", full)
@@ -273,7 +276,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stands(monkeypatch, tmp_pat
             RuntimeWarning, match=r"checkpoint after \d+ steps could not be written.*No space left"
         ):
             done = ewsg.resume(path, ROWS, kernel=KERNEL)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(type(error), match="No space left"):
             ewsg.sample(
                 KEY, KERNEL, jnp.zeros(D), ROWS, 300, checkpoint=tmp_path / "new", **OPTIONS
             )
