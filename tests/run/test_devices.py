@@ -59,7 +59,7 @@ def test_runs_over_four_devices():
 @pytest.mark.sweep
 def test_every_check_over_four_devices():
     found = said((), 1200)
-    assert len(found) == len(ewsg.METHODS) + 41
+    assert len(found) == len(ewsg.METHODS) + 39
     assert set(found.values()) == {"ok"}, found
 
 
