@@ -8,6 +8,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import ewsg_jax as ewsg
 from ewsg_jax.answers.mode.curvature import Curvature
@@ -56,6 +57,9 @@ every("Forecast.passes", lambda ess=1: told().passes(ess))
 WRONG["find_mode"] |= {
     "V batch_size | got 2 | None with mesh": lambda: searched(
         batch_size=2, mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    ),
+    "V batch_size | got None | if an optimizer is given": lambda: searched(
+        optimizer=optax.sgd(1e-2)
     ),
     "V position | (0,) | at least one number": lambda: searched(position=POINT[:0]),
     "V data | holds 1 NaN | must be finite": lambda: searched(data=DATA.at[0, 0].set(NAN)),

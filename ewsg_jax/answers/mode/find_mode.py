@@ -131,6 +131,11 @@ def find_mode(
         raise ValueError(f"batch_size must be None {other}; got {batch_size}")
     if stream is not None and mesh is not None:
         raise ValueError(f"mesh must be None if data are a stream; got {mesh!r}")
+    if optimizer is not None and batch_size is None:
+        raise ValueError(
+            "batch_size must be the rows of a minibatch if an optimizer is given, which makes no "
+            "other steps; got None"
+        )
     # A stream has no rows in memory, and sums over all of it are read in pieces: its first piece is
     # what is checked.
     if stream is not None:
