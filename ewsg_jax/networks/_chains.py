@@ -13,7 +13,9 @@ import numpy as np
 
 from ewsg_jax import gradients
 from ewsg_jax.base import compiling, limits, pytrees, rng
+from ewsg_jax.base.checks import reason
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
+from ewsg_jax.base.warn import warn
 from ewsg_jax.diagnostics._energy import by_energy
 from ewsg_jax.draws.convergence import rhat
 from ewsg_jax.dynamics import microcanonical, semi_implicit
@@ -33,7 +35,7 @@ from ewsg_jax.run.samples import Samples
 TUNING_STEPS = 5
 """Steps of all chains between corrections of the step size: with ten chains the mean square of the
 energy error is known to a third, and its sixth root to a twentieth."""
-Stopped = Literal["R-hat", "seconds", "an interrupt"]
+Stopped = Literal["R-hat", "seconds", "an interrupt", "an error"]
 
 
 class Worth(NamedTuple):
@@ -46,6 +48,10 @@ class Worth(NamedTuple):
 
     temperature: tuple[float, float]
     halved_change: tuple[float, float]
+
+
+NOT_MEASURED = Worth((math.nan, math.nan), (math.nan, math.nan))
+"""The worth of draws that no gradient has measured."""
 
 
 class Chains:
@@ -227,7 +233,10 @@ class Chains:
         self.step_size = float(0.3 / np.sqrt(np.nanmax(curvatures)))
 
     def run(self) -> None:
-        """Run rounds until predictions agree or the time is up; an interrupt ends them too."""
+        """Run rounds until predictions agree or the time is up.
+
+        An interrupt ends them too, and so does an error after the first round, with a warning.
+        """
         steps, half = self._first_steps, None
         if self._is_microcanonical:
             # Others than those that were compiled ahead sample with batches.
@@ -261,6 +270,12 @@ class Chains:
                     self._tune(1)
         except KeyboardInterrupt:
             self.stopped = "an interrupt"
+        except Exception as error:
+            # Such as a full memory: what was sampled is kept.
+            if not self.rounds:
+                raise
+            warn(f"chains ended at round {len(self.rounds) + 1} by an error: {reason(error)}")
+            self.stopped = "an error"
 
     def _round(self, step_size: float, steps: int) -> Samples:
         """Return ten draws of each chain from the next steps."""
@@ -343,11 +358,11 @@ class Chains:
         ran = sum(one.run_seconds for one in self.rounds)
         # A random potential has no one gradient; of very many rows it may take as long as the run.
         if self.model.takes_key or not self.rounds or self._gradient_seconds > ran / 10:
-            return Worth((np.nan, np.nan), (np.nan, np.nan))
+            return NOT_MEASURED
         last, now = self.rounds[-1], self._state
         temperature = _mean_and_error(self._averages(last)[0])
-        if self.stopped == "an interrupt":
-            return Worth(temperature, (np.nan, np.nan))
+        if self.stopped in ("an interrupt", "an error"):
+            return NOT_MEASURED._replace(temperature=temperature)
         # A quarter of a round with each step, from where the last round ended.
         potentials = []
         for step_size in (self.step_size, self.step_size / 2):

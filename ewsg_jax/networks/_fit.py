@@ -12,7 +12,7 @@ from ewsg_jax.base import checks
 from ewsg_jax.base.leaves import Filter, named_leaves
 from ewsg_jax.base.typing import Array, Data, Key, PyTree
 from ewsg_jax.base.warn import warn
-from ewsg_jax.networks._chains import Chains
+from ewsg_jax.networks._chains import NOT_MEASURED, Chains
 from ewsg_jax.networks._ensemble import ensemble as as_ensemble
 from ewsg_jax.networks._leaves import has_state
 from ewsg_jax.networks._likelihood_size import odd_size
@@ -51,7 +51,8 @@ def fit(
     `dynamics.microcanonical`, the step found by the variance of its energy error at the ensemble
     and again at draws, and a shorter one when chains agree; else, and for a network with a key, by
     `sghmc` on minibatches, the step found by the curvature. The run ends when R-hat of predictions
-    is below 1.01, or when the time is up. An interrupt (Ctrl-C) ends it early.
+    is below 1.01, or when the time is up. An interrupt (Ctrl-C), and an error while chains run, end
+    it early, with what it has.
 
     The step is changed in the first half of the time alone, whose draws are left out.
     `print(fit.report)` says what was chosen, what the draws are worth and what cannot be known.
@@ -181,7 +182,10 @@ def fit(
         chains.run()
     except KeyboardInterrupt:
         chains.stopped = "an interrupt"
-    worth = chains.worth()
+    try:
+        worth = chains.worth()
+    except KeyboardInterrupt:
+        worth, chains.stopped = NOT_MEASURED, "an interrupt"
     times = {
         "train": trained_at - began,
         "tune": tuned_at - trained_at,

@@ -31,7 +31,7 @@ class FitReport:
             NaN if there was no time to measure it.
         halved_error: its standard error over chains.
         seconds: time of the parts: "train", "tune", "sample".
-        stopped: why the run ended: "R-hat", "seconds" or "an interrupt".
+        stopped: why the run ended: "R-hat", "seconds", "an interrupt" or "an error".
         standardised: whether the network reads and returns standardised numbers.
         sampled_temperature: T of the distribution exp(−V/T) that was sampled.
         num_diverged: chains that diverged, whose draws do not count.

@@ -285,6 +285,26 @@ def test_trained_leaves_are_trained_once_and_shared():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("RESOURCE_EXHAUSTED: memory")])
+def test_what_ends_a_fit_early_keeps_what_it_has(monkeypatch, error):
+    """By an error after two rounds, and by an interrupt while draws are measured at the end."""
+    options = {"likelihood": LIKELIHOOD, "trained": [PARAMS, PARAMS + 0.1], "seconds": 2.0}
+    if isinstance(error, KeyboardInterrupt):
+        monkeypatch.setattr(_chains.Chains, "worth", _interrupted(lambda self: None, after=0))
+        fit = ewsg.networks.fit(jax.random.key(0), linear, PARAMS, DATA, **options)
+        assert fit.report.stopped == "an interrupt"
+        assert np.isnan(fit.report.temperature)
+    else:
+        ended = _interrupted(_chains.sample_groups, after=2, error=error)
+        monkeypatch.setattr(_chains, "sample_groups", ended)
+        with pytest.warns(RuntimeWarning, match="ended at round 3 by an error: Runtime"):
+            fit = ewsg.networks.fit(jax.random.key(0), linear, PARAMS, DATA, **options)
+        assert fit.report.stopped == "an error"
+    assert fit.report.num_draws > 0
+    assert np.isfinite(fit.predict(NEW).mean).all()
+
+
+@pytest.mark.full
 def test_an_interrupt_keeps_the_rounds_so_far(monkeypatch):
     """The third round is interrupted; two are there."""
     monkeypatch.setattr(_chains, "sample_groups", _interrupted(_chains.sample_groups, after=2))
@@ -417,13 +437,13 @@ def test_a_mean_over_rows_is_told_of_at_trained_weights():
         )
 
 
-def _interrupted(function, after):
+def _interrupted(function, after, error=KeyboardInterrupt):
     calls = []
 
     def wrapped(*arguments, **options):
         calls.append(1)
         if len(calls) > after:
-            raise KeyboardInterrupt
+            raise error
         return function(*arguments, **options)
 
     return wrapped
