@@ -182,6 +182,10 @@ class Chains:
     def start(self, ensemble: Position) -> None:
         """Choose the kernel and its step size at trained networks."""
         self._ahead.wait("tune")
+        # What is compiled still would slow the gradient that is timed.
+        self._ahead.wait("first round")
+        for ahead in self._ahead_of_rounds:
+            ahead.wait("steps")
         if not self.model.takes_key:
             self._gradient_seconds = self._seconds_of_gradient(ensemble)
         if self._is_microcanonical and not self._has_time_for_all_rows:
@@ -195,12 +199,12 @@ class Chains:
         # Of many rows by a part, or the measurement itself would take long. The program is that by
         # which draws are measured at the end; the first call compiles it.
         part = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
-        seconds = 0.0
-        for _ in range(2):
+        seconds = []
+        for _ in range(3):
             began = time.perf_counter()
             jax.block_until_ready(self._virials(positions, part))
-            seconds = time.perf_counter() - began
-        return seconds * self.num_rows / jax.tree.leaves(part)[0].shape[0]
+            seconds.append(time.perf_counter() - began)
+        return min(seconds) * self.num_rows / jax.tree.leaves(part)[0].shape[0]
 
     @property
     def _has_time_for_all_rows(self) -> bool:
@@ -238,11 +242,6 @@ class Chains:
         An interrupt ends them too, and so does an error after the first round, with a warning.
         """
         steps, half = self._first_steps, None
-        if self._is_microcanonical:
-            # Others than those that were compiled ahead sample with batches.
-            self._ahead.wait("first round")
-            for ahead in self._ahead_of_rounds:
-                ahead.wait("steps")
         try:
             while True:
                 began = time.perf_counter()
