@@ -4,6 +4,7 @@ import math
 import textwrap
 from dataclasses import dataclass
 
+from ewsg_jax.base.optional import student_quantile
 from ewsg_jax.base.typing import PyTree
 from ewsg_jax.draws.convergence import rhat_in_words
 from ewsg_jax.networks._predictions import NetworkPredictions
@@ -72,16 +73,19 @@ class FitReport:
                 f"R-hat of predictions is {rhat_in_words(self.rhat, 2)}: chains do not agree yet, "
                 "and the draws are an ensemble around several modes"
             )
-        # Beyond its error, and by more than a tenth.
+        # Beyond three errors of a normal distribution, by Student's t for errors of few chains, and
+        # by more than a tenth.
         t = self.sampled_temperature
+        freedom = max(1, self.num_members - self.num_diverged - 1)
+        errors = float(student_quantile(freedom, 0.99865))
         if math.isnan(self.temperature):
             doubts.append("θ·∇V/d is not known, which would say whether the weights have settled")
-        elif not abs(self.temperature - t) < max(0.1 * t, 3 * self.temperature_error):
+        elif not abs(self.temperature - t) < max(0.1 * t, errors * self.temperature_error):
             doubts.append(
                 f"θ·∇V/d is {self.temperature:.2f} and not {t:g}: the weights have not settled, or "
                 "the step is too long"
             )
-        if abs(self.halved_change) > max(0.02 * t, 3 * self.halved_error):
+        if abs(self.halved_change) > max(0.02 * t, errors * self.halved_error):
             doubts.append(
                 f"half the step changes V/d by {self.halved_change:+.3f}: the step has a bias"
             )
