@@ -117,9 +117,10 @@ class NetworkPredictions:
         size = max(1, limits.NUMBERS_AT_ONCE // (numbers * math.prod(shape[1:])))
         values = np.empty((len(chosen), *shape))
         parts = even_batches(shape[0], size) if shape[0] else []
-        for number, (first, end) in enumerate(parts):
+        # A key that is split is used for nothing else.
+        keys = [key] if len(parts) == 1 else jax.random.split(key, len(parts))
+        for part_key, (first, end) in zip(keys, parts, strict=True):
             rows = jax.tree.map(lambda leaf, part=slice(first, end): leaf[part], x)
-            part_key = jax.random.fold_in(key, number) if number else key
             drawn = self.samples.predict(self._observations, rows, key=part_key, keep_draws=True)
             # A row's draws side by side, which are sorted in half of the time.
             drawn = np.ascontiguousarray(drawn.reshape(math.prod(drawn.shape[:3]), -1).T)

@@ -50,15 +50,20 @@ def test_intervals_of_many_rows_are_made_in_parts(monkeypatch):
     whole = predicted.interval(X, 0.8)
     monkeypatch.setattr(limits, "NUMBERS_AT_ONCE", 4_000 * 2)
     parts = predicted.interval(X, 0.8)
-    rows = []
+    rows, keys = [], []
     draw = predicted.samples.predict
     monkeypatch.setattr(
         type(predicted.samples),
         "predict",
-        lambda self, function, x, **options: rows.append(len(x)) or draw(function, x, **options),
+        lambda self, function, x, *, key, **options: (
+            rows.append(len(x)) or keys.append(key) or draw(function, x, key=key, **options)
+        ),
     )
     predicted.interval(X, 0.8)
     assert rows == [2, 2, 2, 2, 1]
+    # None of them is the key from which they are split.
+    used = {tuple(jax.random.key_data(key).tolist()) for key in [*keys, KEY]}
+    assert len(used) == len(rows) + 1
     for one, other in zip(whole, parts, strict=True):
         # Twice the error of a quantile of 4,000 draws: other draws, of the same distributions.
         np.testing.assert_allclose(one, other, atol=0.1)
