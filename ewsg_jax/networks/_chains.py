@@ -1,10 +1,11 @@
 """The chains of a fit: which kernel, with which step, and when they have run for long enough."""
 
+import contextlib
 import functools
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import jax
@@ -15,7 +16,6 @@ from ewsg_jax import gradients
 from ewsg_jax.base import compiling, limits, pytrees, rng
 from ewsg_jax.base.checks import reason
 from ewsg_jax.base.typing import Array, Data, Key, Position, PyTree
-from ewsg_jax.base.warn import warn
 from ewsg_jax.diagnostics._energy import by_energy
 from ewsg_jax.draws.convergence import rhat
 from ewsg_jax.dynamics import microcanonical, semi_implicit
@@ -67,6 +67,7 @@ class Chains:
         step_size: h.
         rounds: the samples of each round.
         stopped: why the last round was the last.
+        error: what is to be said of an error that ended them; "" without one.
     """
 
     def __init__(
@@ -96,12 +97,13 @@ class Chains:
         self._ahead_of_rounds: list[compiling.Ahead] = []
         self.rounds: list[Samples] = []
         self.stopped: Stopped = "seconds"
+        self.error = ""
         self._predictions: list[np.ndarray] = []
         # For each number. At three times this chains move faster and are too hot: after as many
         # steps the NLL of new rows was 0.04 higher on two synthetic data sets, on airfoil 0.03
         # lower; at ten times 0.05 higher, and the same.
         self._energy_variance = 0.03
-        # Of a gradient of all chains on one core, over all rows; `start` measures it.
+        # The time of a gradient of all chains on one core, over all rows; `start` measures it.
         self._gradient_seconds = math.inf
         self._key, self._keys = key, 0
         # Predictions at a few rows tell how chains agree.
@@ -168,8 +170,7 @@ class Chains:
         arguments = self._key, first, state, self.data
 
         def tune() -> None:
-            part = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
-            compiling.run(self._virials, start, part)
+            compiling.run(self._virials, start, self._timed_rows)
             compiling.run(_first_states, first, keys, start, self.data)
             by_energy(*arguments, self._energy_variance, 1, TUNING_STEPS)
 
@@ -196,15 +197,18 @@ class Chains:
 
     def _seconds_of_gradient(self, positions: Position) -> float:
         """Return the time of a gradient of all chains on one core, over all rows."""
-        # Of many rows by a part, or the measurement itself would take long. The program is that by
-        # which draws are measured at the end; the first call compiles it.
-        part = jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
-        seconds = []
+        # By the program that measures draws at the end; the first call compiles it.
+        rows, seconds = self._timed_rows, []
         for _ in range(3):
             began = time.perf_counter()
-            jax.block_until_ready(self._virials(positions, part))
+            jax.block_until_ready(self._virials(positions, rows))
             seconds.append(time.perf_counter() - began)
-        return min(seconds) * self.num_rows / jax.tree.leaves(part)[0].shape[0]
+        return min(seconds) * self.num_rows / jax.tree.leaves(rows)[0].shape[0]
+
+    @property
+    def _timed_rows(self) -> Data:
+        """The rows by which a gradient is timed: a gradient over very many takes long itself."""
+        return jax.tree.map(lambda x: x[: limits.ROWS_AT_ONCE], self.data)
 
     @property
     def _has_time_for_all_rows(self) -> bool:
@@ -236,45 +240,48 @@ class Chains:
         # Well below the bound 2/√λ of stability, for chains that may meet more than λ.
         self.step_size = float(0.3 / np.sqrt(np.nanmax(curvatures)))
 
-    def run(self) -> None:
-        """Run rounds until predictions agree or the time is up.
-
-        An interrupt ends them too, and so does an error after the first round, with a warning.
+    @contextlib.contextmanager
+    def ended_early(self) -> Iterator[None]:
+        """End a `with` block by an interrupt, or by an error after the first round such as of a
+        full memory, and keep what was sampled.
         """
-        steps, half = self._first_steps, None
         try:
-            while True:
-                began = time.perf_counter()
-                samples = self._round(self.step_size, steps)
-                self._add(samples)
-                took = time.perf_counter() - began
-                if half is None:  # The first round compiles.
-                    now = time.perf_counter()
-                    self.deadline = max(self.deadline, now + self.least_seconds)
-                    half = (now + self.deadline) / 2
-                ran = samples.run_seconds
-                if self._agree() and not self._refined():
-                    self.stopped = "R-hat"
-                    return
-                left = self.deadline - time.perf_counter()
-                # Later ones are a twelfth of the time, or short enough that chains which agree end
-                # soon, and longer if they do not.
-                if len(self.rounds) > 1:
-                    most = 2_000 * 2 ** (len(self.rounds) // 20)
-                    fits = int(max(left, 0) / 12 * steps / ran) if len(self.rounds) == 2 else steps
-                    steps = 10 * (max(40, min(most, fits)) // 10)
-                if len(self.rounds) > 2 and left < 1.6 * took:
-                    return
-                if time.perf_counter() < half:
-                    self._tune(1)
+            yield
         except KeyboardInterrupt:
             self.stopped = "an interrupt"
         except Exception as error:
-            # Such as a full memory: what was sampled is kept.
             if not self.rounds:
                 raise
-            warn(f"chains ended at round {len(self.rounds) + 1} by an error: {reason(error)}")
-            self.stopped = "an error"
+            why = f"chains ended at round {len(self.rounds) + 1} by an error: {reason(error)}"
+            self.stopped, self.error = "an error", why
+
+    def run(self) -> None:
+        """Run rounds until predictions agree or the time is up."""
+        steps, half = self._first_steps, None
+        while True:
+            began = time.perf_counter()
+            samples = self._round(self.step_size, steps)
+            self._add(samples)
+            took = time.perf_counter() - began
+            if half is None:  # The first round compiles.
+                now = time.perf_counter()
+                self.deadline = max(self.deadline, now + self.least_seconds)
+                half = (now + self.deadline) / 2
+            ran = samples.run_seconds
+            if self._agree() and not self._refined():
+                self.stopped = "R-hat"
+                return
+            left = self.deadline - time.perf_counter()
+            # Later ones are a twelfth of the time, or short enough that chains which agree end
+            # soon, and longer if they do not.
+            if len(self.rounds) > 1:
+                most = 2_000 * 2 ** (len(self.rounds) // 20)
+                fits = int(max(left, 0) / 12 * steps / ran) if len(self.rounds) == 2 else steps
+                steps = 10 * (max(40, min(most, fits)) // 10)
+            if len(self.rounds) > 2 and left < 1.6 * took:
+                return
+            if time.perf_counter() < half:
+                self._tune(1)
 
     def _round(self, step_size: float, steps: int) -> Samples:
         """Return ten draws of each chain from the next steps."""
@@ -329,11 +336,8 @@ class Chains:
 
         Half of them, in which the step is changed and predictions improve still, unseen by R-hat.
         """
-        first = len(self.rounds) // 2
-        if not self.rounds:
-            return 0, np.nan
-        finite = self._are_finite
-        if not finite.any():
+        first, finite = len(self.rounds) - len(self._counting), self._are_finite
+        if not self.rounds or not finite.any():
             return first, np.nan
         values = rhat(np.concatenate(self._predictions[first:], axis=1)[finite])
         # A number that never changes has none, such as a known standard deviation.
@@ -341,16 +345,20 @@ class Chains:
         return first, float(known.max()) if known.size else np.nan
 
     @property
+    def _counting(self) -> list[Samples]:
+        """The rounds after the burn-in."""
+        return self.rounds[len(self.rounds) // 2 :]
+
+    @property
     def _are_finite(self) -> np.ndarray:
         """Whether each chain stayed finite in the rounds that count, shape (chain,); one that did
         not repeats a position.
         """
-        counting = self.rounds[len(self.rounds) // 2 :]
-        return np.all([one.is_finite for one in counting], axis=0)
+        return np.all([one.is_finite for one in self._counting], axis=0)
 
     def samples(self) -> Samples:
         """Return the draws after the burn-in."""
-        return functools.reduce(Samples.concatenate, self.rounds[self.burn_in()[0] :])
+        return functools.reduce(Samples.concatenate, self._counting)
 
     def worth(self) -> Worth:
         """Return what the last draws are worth, and make a few steps more if there is time."""

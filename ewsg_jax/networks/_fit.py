@@ -174,18 +174,18 @@ def fit(
 
     # What was reached is kept: without a round, the trained networks are what there is.
     trained_at = tuned_at = time.perf_counter()
-    try:
-        if record.is_interrupted:
-            raise KeyboardInterrupt
-        chains.start(ensemble)
-        tuned_at = time.perf_counter()
-        chains.run()
-    except KeyboardInterrupt:
+    worth = NOT_MEASURED
+    if record.is_interrupted:
         chains.stopped = "an interrupt"
-    try:
-        worth = chains.worth()
-    except KeyboardInterrupt:
-        worth, chains.stopped = NOT_MEASURED, "an interrupt"
+    else:
+        with chains.ended_early():
+            chains.start(ensemble)
+            tuned_at = time.perf_counter()
+            chains.run()
+        with chains.ended_early():
+            worth = chains.worth()
+        if chains.error:
+            warn(chains.error)
     times = {
         "train": trained_at - began,
         "tune": tuned_at - trained_at,
