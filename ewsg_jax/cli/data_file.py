@@ -83,7 +83,7 @@ def rows(data: str, reading: Reading, dropped_by: str = "--drop") -> FileRows:
         return _of_table(path, reading)
     for field in dataclasses.fields(Reading):
         name = field.name
-        # Of other files no column is left out by itself, whatever `every_column` says.
+        # No column of other files is left out by itself, whatever `every_column` says.
         anyway = ("drop", "intercept", "every_column")
         if name not in anyway and getattr(reading, name) != field.default:
             raise ConfigError(

@@ -272,8 +272,9 @@ def _poisson_density(log_rate: Array, row: Data) -> Array:
     y = jnp.ravel(_observed(row)).astype(log_rate.dtype)
     of_few = y * log_rate - jnp.exp(log_rate) - gammaln(y + 1)
 
-    # Of many each of these terms is large and rounds to units. With z = log(λ/y) and Stirling's
-    # series of log y!, none of which is large: −y (eᶻ − 1 − z) − log(2πy)/2 − 1/(12y) + …
+    # Each of these terms is large for large counts, and rounds to units. None is in terms of
+    # z = log(λ/y) and by Stirling's series of log y!: −y (eᶻ − 1 − z) − log(2πy)/2 − 1/(12y) + …
+    # From 100 on the first term that is left out, 1/(1260y⁵), is below 1e-13.
     many = jnp.maximum(y, 100)
     z = log_rate - jnp.log(many)
     series = (1 / 12 - 1 / (360 * many**2)) / many

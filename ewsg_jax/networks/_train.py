@@ -145,8 +145,8 @@ def train(key: Key, model: NetworkModel, members: Position, data: Data, seconds:
                 break
             states = jax.block_until_ready(compiled(keys_of(num_rounds), states, rows, held))
             num_rounds += 1
-            # A rise of a hundredth of a natural unit is none.
-            # Of members that have a score: one whose networks are infinite has none.
+            # A rise of a hundredth of a natural unit is none. A member whose density is infinite
+            # has no score, and does not count.
             scores = np.asarray(states.score)
             known = scores[np.isfinite(scores)]
             mean = float(np.mean(known)) if known.size else -np.inf

@@ -206,6 +206,7 @@ def test_all_draws_are_asked_before_a_run_is_called_wrong(monkeypatch, of_all):
     assert seen == [None, 2_000, None]
 
 
+# Ends of logarithms of ratios that an axis shows, from no width to beyond all of float64.
 SPANS = [(-1e-7, 3e-7), (-0.01, 0.02), (-1, 1), (-9, 12), (-3e3, 900), (-1e6, -1e4)]
 
 

@@ -127,46 +127,46 @@ def test_missing_cells_by_their_policy(tmp_path):
         "--missing indicator",
     ):
         assert part in problems[0]
-    found = rows(tmp_path, text, missing="drop")
-    assert "3 rows with missing cells left out (a 1, kind 1, y 1)" in found.words
-    np.testing.assert_array_equal(found.dataset.x, [[1, 0], [8, 1], [4, 0]])
-    np.testing.assert_array_equal(found.y, [0, 0, 1])
+    table = rows(tmp_path, text, missing="drop")
+    assert "3 rows with missing cells left out (a 1, kind 1, y 1)" in table.words
+    np.testing.assert_array_equal(table.dataset.x, [[1, 0], [8, 1], [4, 0]])
+    np.testing.assert_array_equal(table.y, [0, 0, 1])
     # Without the row that has no response the mean of 1, 3, 8 and 4 is 4.
-    found = rows(tmp_path, text, missing="indicator")
-    assert names(found) == ["a", "a[missing]", "kind[z]", "kind[missing]"]
+    table = rows(tmp_path, text, missing="indicator")
+    assert names(table) == ["a", "a[missing]", "kind[z]", "kind[missing]"]
     by_hand = [[1, 0, 0, 0], [4, 1, 1, 0], [3, 0, 0, 1], [8, 0, 1, 0], [4, 0, 0, 0]]
-    np.testing.assert_array_equal(found.dataset.x, by_hand)
-    assert "1 rows with missing cells left out (y 1)" in found.words
+    np.testing.assert_array_equal(table.dataset.x, by_hand)
+    assert "1 rows with missing cells left out (y 1)" in table.words
     # No mean stands for an exposure.
-    found = rows(tmp_path, "a,days,y\n1,30,0\n2,,1\n5,60,2\n", exposure="days", missing="indicator")
-    assert names(found) == ["a"]
-    assert found.exposure.numbers.tolist() == [30, 60]
-    assert "1 rows with missing cells left out (days 1)" in found.words
+    table = rows(tmp_path, "a,days,y\n1,30,0\n2,,1\n5,60,2\n", exposure="days", missing="indicator")
+    assert names(table) == ["a"]
+    assert table.exposure.numbers.tolist() == [30, 60]
+    assert "1 rows with missing cells left out (days 1)" in table.words
     # `none` may be a level, and -9 is missing if that is said.
-    found = rows(tmp_path, "a,kind,y\n-9,none,0\n2,x,1\n3,x,0\n", na=("-9",), missing="drop")
-    assert found.dataset.x.tolist() == [[2], [3]]
+    table = rows(tmp_path, "a,kind,y\n-9,none,0\n2,x,1\n3,x,0\n", na=("-9",), missing="drop")
+    assert table.dataset.x.tolist() == [[2], [3]]
     assert rows(tmp_path, "a,k,y\n9,none,0\n2,x,1\n", missing="drop").dataset.num_rows == 2
 
 
 def test_missing_groups_are_a_group_of_their_own(tmp_path):
     """Also if the names of groups have fewer letters than that of the missing ones."""
     text = "a,sex,y\n1,m,0\n2,f,1\n4,,1\n3,m,0\n7,,1\n"
-    found = rows(tmp_path, text, group="sex", missing="indicator")
-    assert found.groups.names == ("f", "m", "missing")
-    assert found.groups.numbers.tolist() == [1, 0, 2, 1, 2]
+    table = rows(tmp_path, text, group="sex", missing="indicator")
+    assert table.groups.names == ("f", "m", "missing")
+    assert table.groups.numbers.tolist() == [1, 0, 2, 1, 2]
 
 
 def test_a_column_of_groups_that_is_empty_is_refused(tmp_path):
     """Without groups it would be another model than the one that was asked for."""
-    found = rows(tmp_path, "a,g,y\n1,,0\n2,NA,1\n4,,1\n", group="g")
-    assert found.problems == ("must have two groups or more in 'g'; every cell is missing",)
+    table = rows(tmp_path, "a,g,y\n1,,0\n2,NA,1\n4,,1\n", group="g")
+    assert table.problems == ("must have two groups or more in 'g'; every cell is missing",)
 
 
 def test_a_column_that_is_known_in_rows_that_are_left_out_alone(tmp_path):
     text = "a,t,b,y\n1,,,0\n2,,,1\n3,u,5,\n4,v,6,\n7,,,1\n"
-    found = rows(tmp_path, text, missing="indicator")
-    assert names(found) == ["a"]
-    assert "left out, for they are constant: t (missing), b (missing)" in found.words
+    table = rows(tmp_path, text, missing="indicator")
+    assert names(table) == ["a"]
+    assert "left out, for they are constant: t (missing), b (missing)" in table.words
 
 
 def test_dates_before_the_first_are_texts(tmp_path):
@@ -202,8 +202,8 @@ def test_columns_that_say_nothing_are_left_out_with_a_word(tmp_path):
 
 def test_every_column_of_a_data_set_is_taken_as_it_is():
     """As `check` asks of folders of older versions."""
-    found = data_file.rows("breast_cancer", Reading(every_column=True))
-    assert len(names(found)) == 30
+    table = data_file.rows("breast_cancer", Reading(every_column=True))
+    assert len(names(table)) == 30
 
 
 def test_ids_in_any_order(tmp_path):

@@ -298,10 +298,12 @@ def test_inputs_and_observations_of_files_are_taken():
     row = jax.ShapeDtypeStruct((4,), jnp.float32)
     for known in (None, row):
         draws = networks.ensemble([model.position, model.position + 0.1])
-        found = networks.NetworkPredictions(model, draws, known)
+        predicted = networks.NetworkPredictions(model, draws, known)
         other = x.astype(x.dtype.newbyteorder())
-        np.testing.assert_array_equal(found.predict(other).mean, found.predict(x).mean)
-        np.testing.assert_array_equal(found.log_scores(other, list(y)), found.log_scores(x, y))
+        np.testing.assert_array_equal(predicted.predict(other).mean, predicted.predict(x).mean)
+        np.testing.assert_array_equal(
+            predicted.log_scores(other, list(y)), predicted.log_scores(x, y)
+        )
 
 
 def test_predictions_without_a_chain_that_stayed_finite_are_nan():
@@ -310,13 +312,13 @@ def test_predictions_without_a_chain_that_stayed_finite_are_nan():
     kernel = ewsg.uld(model.posterior, 1e4, friction=1e-4)
     with pytest.warns(RuntimeWarning, match="diverge"):
         run = ewsg.sample(KEY, kernel, model.position, model_data(), 500, progress=False)
-    found = networks.predictions(model, run)
+    predicted = networks.predictions(model, run)
     x = INPUTS[:3].astype(np.float32)
-    seen = found.predict(x)
+    seen = predicted.predict(x)
     assert np.isnan([seen.mean, seen.mean_sd, seen.sd]).all()
-    assert np.isnan(found.log_score(x, LINEAR["y"][:3]))
+    assert np.isnan(predicted.log_score(x, LINEAR["y"][:3]))
     with pytest.raises(ValueError, match="must have a chain that did not diverge"):
-        found.interval(x)
+        predicted.interval(x)
 
 
 def test_sds_of_means_far_from_0_do_not_round_to_nothing():

@@ -142,9 +142,9 @@ def test_densities_of_large_counts_keep_their_digits(count):
     y = np.array([count, count + int(2 * count**0.5)])
     log_rate = np.float32(np.log(max(count, 0.1)))
     likelihood = likelihood_of("poisson")
-    found = jax.vmap(lambda y: likelihood.log_density(log_rate, {"y": y}))(y)
+    densities = jax.vmap(lambda y: likelihood.log_density(log_rate, {"y": y}))(y)
     expected = scipy.stats.poisson(np.exp(np.float64(log_rate))).logpmf(y)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(densities, expected, rtol=1e-4, atol=2e-3)
     gradient = jax.vmap(jax.grad(lambda rate, y: likelihood.log_density(rate, {"y": y})), (None, 0))
     expected = y - np.exp(np.float64(log_rate))
     np.testing.assert_allclose(

@@ -32,12 +32,12 @@ def of_shape(shape, kind):
 def test_predictions_have_the_shape_of_observations(shape, kind):
     """Of shape (b,) in the place of (b, 1), an error y − mean would be one of all pairs of rows."""
     predicted, y = of_shape(shape, kind)
-    found = predicted.predict(X)
-    assert found.mean.shape == found.sd.shape == found.mean_sd.shape == y.shape
+    new = predicted.predict(X)
+    assert new.mean.shape == new.sd.shape == new.mean_sd.shape == y.shape
     outputs = np.stack([X @ w for w in MEMBERS]).reshape(2, -1, *[1] * len(shape))
     outputs = outputs * np.arange(1, max(1, np.prod(shape)) + 1).reshape(shape) / 10
     means = {"normal": outputs, "poisson": np.exp(outputs), "bernoulli": 1 / (1 + np.exp(-outputs))}
-    np.testing.assert_allclose(found.mean, means[kind].mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(new.mean, means[kind].mean(0), rtol=1e-5, atol=1e-6)
     low, high = predicted.interval(X)
     assert low.shape == high.shape == y.shape
     assert predicted.model.draw(KEY, MEMBERS[0], X).shape == y.shape

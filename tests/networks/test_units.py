@@ -89,11 +89,11 @@ def test_a_column_has_the_units_that_it_was_fitted_in():
     x = {"year": years, "count": np.arange(40)[:, None]}
     read, _ = standardised(lambda params, x: x, False, likelihood_of("normal"), {"x": x, "y": Y})
     for year in (2001, np.float32(2001), np.int8(101)):
-        found = read(None, {"year": jnp.array([year]), "count": jnp.array([3.5])})
+        read_as = read(None, {"year": jnp.array([year]), "count": jnp.array([3.5])})
         mean, sd = years.mean(dtype=float), years.std(dtype=float)
-        assert found["year"].dtype == jnp.float32
-        np.testing.assert_allclose(found["year"], (year - mean) / sd, rtol=1e-4)
-        np.testing.assert_array_equal(found["count"], 3.5)
+        assert read_as["year"].dtype == jnp.float32
+        np.testing.assert_allclose(read_as["year"], (year - mean) / sd, rtol=1e-4)
+        np.testing.assert_array_equal(read_as["count"], 3.5)
 
 
 def fitted(y, monkeypatch):

@@ -168,7 +168,7 @@ WRONG["networks.model"] |= {
 }
 OWN = made(likelihood=lambda output, row: -jnp.sum((output - row["z"]) ** 2), data={"z": X[:, 0]})
 PREDICTIONS = networks.predictions(OWN, networks.ensemble([PARAMS, PARAMS]))
-COUNTED = made(lambda p, x: apply(p, x)[0], y=LABELS, likelihood="poisson", check_data=False)
+COUNTS = made(lambda p, x: apply(p, x)[0], y=LABELS, likelihood="poisson", check_data=False)
 RANDOM_CLASSES = made(lambda p, x, key: apply(p, x), y=LABELS, likelihood="categorical")
 
 
@@ -188,7 +188,7 @@ WRONG["networks.predictions"] |= {
         X, X[:, 0], z=X[:2, 0]
     ),
     "V y | int32 | must hold numbers that int32 holds": lambda: scores(
-        COUNTED, np.full(6, 2**32 + 1)
+        COUNTS, np.full(6, 2**32 + 1)
     ),
     "V data['y'] | 2 in row 1 (3 such rows) | 0 and 1 only": lambda: scores(
         RANDOM_CLASSES, 2 * LABELS

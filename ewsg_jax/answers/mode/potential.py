@@ -145,8 +145,8 @@ class HostPotential:
             )
         hessian = np.empty(0)
         for _ in range(3):
-            # In these directions all curvatures are near 1. Of several step lengths the one with
-            # the least asymmetry is taken: a Hessian has none, so it shows what differences lose.
+            # In these directions all curvatures are near 1. The step length with the least
+            # asymmetry is taken: a Hessian has none, so it shows what differences lose.
             best, least = np.empty(0), np.inf
             for part in parts:
                 along = self._along(point, self._metric.directions.T, part, part)

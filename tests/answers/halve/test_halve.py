@@ -137,19 +137,19 @@ def test_many_coordinates_make_no_false_alarm():
 
 
 def test_a_negative_variance_is_told():
-    found = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
-    assert np.isnan(found["extrapolated"].value[1])
-    told = judged(found["bias"])
+    estimated = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
+    assert np.isnan(estimated["extrapolated"].value[1])
+    told = judged(estimated["bias"])
     assert told.outcome == "wrong"
     assert "too large to extrapolate" in told.text
 
 
 def test_errors_at_h_and_at_half_of_it_are_known_though_extrapolation_fails():
     """They are Monte Carlo errors alone: what was sampled is not extrapolated."""
-    found = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
+    estimated = estimates.extrapolated(known_pairs(5.0, 1.0), 1)
     for name in ("coarse", "fine", "difference"):
-        assert np.isfinite(found[name].value).all()
-        assert np.isfinite(found[name].error).all()
+        assert np.isfinite(estimated[name].value).all()
+        assert np.isfinite(estimated[name].error).all()
 
 
 @pytest.mark.parametrize("order", [1, 2])
