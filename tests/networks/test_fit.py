@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 import ewsg_jax as ewsg
+from ewsg_jax.base import rng
 from ewsg_jax.networks import _chains, _cores, _curvature, _train
 from ewsg_jax.networks._result import FitReport
 from ewsg_jax.run import layout, plan
@@ -398,6 +399,40 @@ def test_chains_that_diverged_do_not_count():
         chains._add(one)
         is_counted = (diverged_at < 0).all()
         assert (chains.burn_in()[1] > 3) is bool(is_counted)
+
+
+def test_many_rows_are_trained_on_in_parts_of_an_epoch(monkeypatch):
+    """A thousand steps of 128 rows in a round; 10,000 rows, and no tenth, are held out."""
+    n, key, members = 266_000, jax.random.key(3), jnp.stack([PARAMS, -PARAMS])
+    x = RNG.normal(size=(n, 3)).astype(np.float32)
+    data = {"x": x, "y": (x @ PARAMS).astype(np.float32)}
+    model = ewsg.networks.posterior(linear, PARAMS, data, likelihood=LIKELIHOOD)
+    monkeypatch.setattr(jax, "block_until_ready", _interrupted(jax.block_until_ready, after=3))
+    record = _train.train(key, model, members, jax.tree.map(jnp.asarray, data), 600.0)
+    assert record.epochs == round(3 * 1_000 * 128 / (n - 10_000)) == 2
+    held = rng.host_generator(jax.random.split(key)[0]).permutation(n)[:10_000]
+    rows = jax.tree.map(lambda leaf: leaf[held], data)
+    scores = [model.log_density(one, rows).mean() for one in record.members]
+    np.testing.assert_allclose(record.log_score, scores, rtol=1e-4)
+
+
+def test_draws_are_measured_in_a_part_of_the_run():
+    """A fiftieth of its time for the gradients of draws, and none if one takes a tenth."""
+    model = ewsg.networks.posterior(linear, PARAMS, DATA, likelihood=LIKELIHOOD)
+    options = {"deadline": time.perf_counter() + 60, "least_seconds": 5.0, "temperature": 1.0}
+    chains = _chains.Chains(jax.random.key(0), model, DATA, 3, **options)
+    kernel = ewsg.kernel(ewsg.dynamics.langevin(1e-4), ewsg.gradients.full(model.posterior))
+    samples = ewsg.sample(jax.random.key(1), kernel, model.position, DATA, 20, num_chains=3)
+    chains._add(dataclasses.replace(samples, run_seconds=100.0))
+    chains.stopped = "an interrupt"
+    calls = []
+    measure = chains._virials
+    chains.__dict__["_virials"] = lambda *rows: calls.append(1) or measure(*rows)
+    for seconds, num_measured in ((0.01, 20), (0.6, 3), (9.0, 1), (10.1, 0)):
+        calls.clear()
+        chains._gradient_seconds = seconds
+        assert np.isnan(chains.worth().temperature[0]) == (num_measured == 0)
+        assert len(calls) == num_measured
 
 
 @pytest.mark.parametrize("is_late", [False, True])
