@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.special
 import scipy.stats
 
 import ewsg_jax as ewsg
@@ -150,6 +151,15 @@ def test_densities_of_large_counts_keep_their_digits(count):
     np.testing.assert_allclose(
         gradient(log_rate, y), expected, rtol=1e-3, atol=1e-3 * max(count, 1) ** 0.5
     )
+
+
+def test_densities_of_counts_are_the_same_on_both_sides_of_the_series(x64):
+    """From 100 on Stirling's series takes the place of log y!; what it leaves out is 8e-14."""
+    counts, log_rate = np.array([98, 99, 100, 101, 150, 1_000]), np.log(110.0)
+    density = likelihood_of("poisson").log_density
+    densities = jax.vmap(lambda y: density(jnp.asarray(log_rate), {"y": y}))(jnp.asarray(counts))
+    expected = counts * log_rate - np.exp(log_rate) - scipy.special.gammaln(counts + 1.0)
+    np.testing.assert_allclose(densities, expected, atol=2e-12, rtol=2e-15)
 
 
 def test_a_mean_alone_has_one_learned_sd():
